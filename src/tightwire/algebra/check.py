@@ -1,0 +1,161 @@
+"""Which parts fit together. Every refusal names the values and the remedy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tightwire.algebra.errors import RecipeError
+from tightwire.algebra.recipe import AnyRecipe, Leaf, Parts, Phase, Phases, Recipe, Tiers, Ways, forever, leaves
+from tightwire.algebra.tensors import Spec
+
+_PROBE = Spec.pack([("matrix", (64, 64))])  # what a codec is asked about
+_LOCKSTEP_CLOCKS = 64  # how many steps of a schedule are tried when it must be due at every one of them
+
+
+def check(recipe: AnyRecipe) -> AnyRecipe:
+    """Return the recipe if its parts fit together, else raise `RecipeError`."""
+    _check_shape(recipe)
+    for leaf in leaves(recipe):
+        _check_seats(leaf.recipe)
+        _check_payload(leaf.recipe)
+        _check_directions(leaf.recipe)
+        _check_clock(leaf.recipe)
+        _check_split(leaf.recipe)
+        _check_tiers(leaf)
+    return recipe
+
+
+def _check_shape(recipe: AnyRecipe) -> None:
+    match recipe:
+        case Recipe():
+            return
+        case Phases(name, legs):
+            ends = [leg.until for leg in legs]
+            if not ends or ends[-1] != forever or ends != sorted(set(ends)) or ends[0] <= 0:
+                raise RecipeError(
+                    f"{name}: phases end at steps {ends}; they must be positive, grow, and the last one must be "
+                    "`forever`"
+                )
+            for leg in legs:
+                _check_shape(leg.recipe)
+            _check_handover(name, legs)
+        case Tiers(name, _, outer):
+            if any(leaf.inner is not None for leaf in leaves(outer)):
+                raise RecipeError(f"{name}: tiers inside tiers; group the workers once, with one `by`")
+            _check_shape(outer)
+        case Parts(name, choices):
+            if not choices:
+                raise RecipeError(f"{name}: parts(…) is empty; give it at least (everything, recipe)")
+            for choice in choices:
+                _check_shape(choice.recipe)
+
+
+def _check_handover(name: str, legs: tuple[Phase, ...]) -> None:
+    for before, after in pairwise(legs):
+        owing = [leaf.recipe.name for leaf in leaves(before.recipe) if leaf.recipe.up[0].keeps]
+        deaf = [leaf.recipe.name for leaf in leaves(after.recipe) if leaf.recipe.send.when != "backward"]
+        if owing and deaf:
+            raise RecipeError(
+                f"{name}: at step {before.until} {owing[0]} still owes gradients, and {deaf[0]} sends none to add them "
+                "to; put a phase of sync_sgd() between them"
+            )
+
+
+def _check_seats(r: Recipe) -> None:
+    seats = [seat for seat, part in (("local", r.local), ("center", r.center)) if part.yours]
+    if len(seats) != 1:
+        raise RecipeError(
+            f"{r.name}: your optimizer has {len(seats)} seats ({' and '.join(seats) or 'none'}), it needs exactly one: "
+            f"local={r.local}, center={r.center}; put yours() into `local` for averaging, into `center` for gradients"
+        )
+    if r.up[0].momentum and r.center.momentum:
+        raise RecipeError(
+            f"{r.name}: momentum twice, {r.up[0].momentum} in memory={r.memory} and {r.center.momentum} in "
+            f"center={r.center}; keep one of them"
+        )
+
+
+def _check_payload(r: Recipe) -> None:
+    two_way = r.exchange.pattern in ("owners", "server")
+    for axis, part in (("memory", r.memory), ("codec", r.codec)):
+        if isinstance(part, Ways) and not two_way:
+            raise RecipeError(
+                f"{r.name}: {axis}=ways(…) needs an exchange that goes up and down; {r.exchange} goes one way: give "
+                f"one {axis}, or use exchange=owners() or server()"
+            )
+    for _, codec in (r.up, r.down) if two_way else ():
+        if codec.init(_PROBE):
+            raise RecipeError(
+                f"{r.name}: codec={codec} keeps state from step to step, which {r.exchange} has no place for; "
+                "use exchange=allreduce()"
+            )
+    if r.exchange.pattern == "owners" and not isinstance(r.codec, Ways):
+        raise RecipeError(f"{r.name}: {r.exchange} encodes twice; write codec=ways(up={r.codec}, down=…)")
+    if r.up[0].listens and r.exchange.pattern == "server":
+        raise RecipeError(
+            f"{r.name}: memory={r.up[0]} compares with what all workers sent together, which a server does not return; "
+            "use residual() against what was sent"
+        )
+    combines = r.up[1].combines
+    if r.exchange.carries and combines not in r.exchange.carries:
+        remedy = "exchange=gather()" if combines == "gather" else "exchange=allreduce()"
+        raise RecipeError(
+            f"{r.name}: payloads of codec={r.up[1]} combine by {combines!r}, which {r.exchange} cannot carry; "
+            f"use {remedy}"
+        )
+
+
+def _check_directions(r: Recipe) -> None:
+    if r.exchange.pattern != "nobody" and r.send.kind != r.center.accepts:
+        remedy = "center=average()" if r.send.kind == "position" else "send=gradient() or progress()"
+        raise RecipeError(
+            f"{r.name}: send={r.send} is a {r.send.kind}, center={r.center} takes a {r.center.accepts}; use {remedy}"
+        )
+
+
+def _check_clock(r: Recipe) -> None:
+    collective = r.exchange.pattern in ("reduce", "gather", "owners")
+    if collective and r.send.when == "backward" and not r.center.yours:
+        raise RecipeError(
+            f"{r.name}: exchanged gradients step your optimizer, but center={r.center}; use center=yours()"
+        )
+    if collective and not r.schedule.lockstep:
+        raise RecipeError(
+            f"{r.name}: {r.exchange} needs all workers at once, schedule={r.schedule} lets them run apart; "
+            "use exchange=server(), or schedule=every_step() or every(tau)"
+        )
+    if r.exchange.pattern == "server" and r.send.when == "backward" and not r.schedule.due(0).push:
+        raise RecipeError(
+            f"{r.name}: schedule={r.schedule} does not push every gradient, and nothing moves the worker in between; "
+            "use asynchronous(push=1)"
+        )
+    skipped = [clock for clock in range(_LOCKSTEP_CLOCKS) if not r.schedule.due(clock).push]
+    if collective and r.center.yours and skipped:
+        raise RecipeError(
+            f"{r.name}: your optimizer steps on exchanged gradients, but schedule={r.schedule} exchanges none at step "
+            f"{skipped[0]}; use schedule=every_step(), or local=yours() with send=weights() or progress()"
+        )
+
+
+def _check_split(r: Recipe) -> None:
+    if r.split.stages > 1 and r.exchange.pattern != "nobody":
+        raise RecipeError(
+            f"{r.name}: split={r.split} gives each worker other layers, so there is nobody to exchange them with; "
+            "use exchange=nobody()"
+        )
+
+
+def _check_tiers(leaf: Leaf) -> None:
+    inner = leaf.inner
+    if inner is None:
+        return
+    if inner.exchange.pattern != "reduce" or not inner.up[1].identity or inner.up[0].keeps:
+        raise RecipeError(
+            f"{inner.name}: inside a tier only a plain sum is understood, not exchange={inner.exchange}, "
+            f"codec={inner.codec}, memory={inner.memory}; use tiers(sync_sgd(), …)"
+        )
+    if leaf.recipe.send.when != "backward":
+        raise RecipeError(
+            f"{leaf.recipe.name}: tiers add up gradients inside a group, but send={leaf.recipe.send}; "
+            "use send=gradient()"
+        )

@@ -1,0 +1,95 @@
+"""The `exchange` axis: with whom a worker exchanges, as data.
+
+An exchange lists its `Transfer`s. The runtime executes the list, the ledger counts it, the planner prices it:
+there is no second description of who talks to whom.
+
+A buffer is cut into ``pieces`` equal parts and a transfer moves parts lo..hi−1 of it from ``src`` to ``dst``:
+
+    ring, 3 workers, round 0      round 1              rounds 2, 3
+    0 ─ part 0 ─▶ 1  (add)        0 ─ part 2 ─▶ 1      the same ring again, op "copy":
+    1 ─ part 1 ─▶ 2               1 ─ part 0 ─▶ 2      every part is now the sum of all
+    2 ─ part 2 ─▶ 0               2 ─ part 1 ─▶ 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from tightwire.algebra.codec import Combines
+from tightwire.algebra.world import World
+
+Pattern = Literal["reduce", "gather", "owners", "server", "nobody"]
+"""The shape of an exchange, which decides where encoding and decoding happen:
+
+    reduce   encode → payloads are added on the way → decode once
+    gather   encode → every payload reaches everybody → decode each
+    owners   encode a piece for each owner → owner decodes, adds, encodes again → everybody decodes
+    server   encode → a parameter server decodes, applies its rule → the centre comes back
+    nobody   nothing leaves
+"""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Parts lo..hi−1 go from ``src`` to ``dst`` in ``round``; there they are added or copied in."""
+
+    round: int
+    src: int
+    dst: int
+    lo: int
+    hi: int
+    op: Literal["add", "copy"]
+
+
+@runtime_checkable
+class Exchange(Protocol):
+    """With whom.
+
+    Laws (`tightwire.testing.exchanges`): executing the transfers gives every rank the sum (``reduce``) or
+    everybody's part (``gather``, ``owners``); nobody sends what it does not have; bytes equal the published count.
+    """
+
+    @property
+    def pattern(self) -> Pattern:
+        """The shape of the exchange."""
+        ...
+
+    @property
+    def carries(self) -> frozenset[Combines]:
+        """Which kinds of payload may ride it."""
+        ...
+
+    @property
+    def native(self) -> str | None:
+        """The collective of `torch.distributed` that does the same, if the fast path may be used."""
+        ...
+
+    def pieces(self, world: World) -> int:
+        """Into how many parts a buffer is cut."""
+        ...
+
+    def transfers(self, world: World) -> Sequence[Transfer]:
+        """Every transfer of every rank, in round order: the same list on all ranks."""
+        ...
+
+
+def part_edges(numel: int, pieces: int) -> list[int]:
+    """Where the parts of a buffer of ``numel`` elements begin, and where the last one ends.
+
+    >>> part_edges(10, 4)
+    [0, 3, 6, 8, 10]
+    """
+    size, extra = divmod(numel, pieces)
+    edges = [0]
+    for part in range(pieces):
+        edges.append(edges[-1] + size + (part < extra))
+    return edges
+
+
+def elements_moved(transfers: Sequence[Transfer], edges: Sequence[int], rank: int) -> tuple[int, int]:
+    """Elements that ``rank`` sends and receives: what a ledger must find, and what a planner prices."""
+    sent = sum(edges[t.hi] - edges[t.lo] for t in transfers if t.src == rank)
+    received = sum(edges[t.hi] - edges[t.lo] for t in transfers if t.dst == rank)
+    return sent, received

@@ -1,0 +1,90 @@
+"""What a link gives the runtime: point-to-point transfers, an order to run jobs in, and a server to ask.
+
+Two links implement it: `links.loop` (P workers in one process, deterministic) and `links.torchdist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.world import World
+
+
+class Pending(Protocol):
+    """A transfer under way, or a job in the queue."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when it is done; raise `PeerTimeout` or `PeerLost`, naming the peer."""
+        ...
+
+
+class Port(Protocol):
+    """Point-to-point transfers. Ranks are ranks of the whole world."""
+
+    @property
+    def exact(self) -> bool:
+        """True if a receive must be posted with the very size of the message (NCCL)."""
+        ...
+
+    def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
+        """Start sending; ``tensor`` must stay as it is until the wait returns."""
+        ...
+
+    def receive(self, tensor: Tensor, source: int, tag: int) -> Pending:
+        """Start receiving into ``tensor``; a shorter message fills its beginning."""
+        ...
+
+
+class Machine(Protocol):
+    """A state machine without I/O: event in, replies out. Links host it, tests and simulators drive it."""
+
+    def handle(self, event: Any) -> list[tuple[int, Any]]:
+        """React to an event with replies, each to one worker."""
+        ...
+
+
+class Link(Protocol):
+    """One worker's connection to the others."""
+
+    @property
+    def world(self) -> World:
+        """Who is connected."""
+        ...
+
+    @property
+    def port(self) -> Port:
+        """Point-to-point transfers."""
+        ...
+
+    @property
+    def wire_device(self) -> torch.device | None:
+        """Where tensors must lie to be sent; None: anywhere."""
+        ...
+
+    def submit(self, job: Callable[[], None]) -> Pending:
+        """Run ``job`` after all jobs submitted before it, beside the caller where the link can."""
+        ...
+
+    def prepare(self, members: Sequence[int]) -> None:
+        """Make native collectives possible among ``members``. All ranks call this, in the same order."""
+        ...
+
+    def native(self, name: str, tensor: Tensor, members: Sequence[int]) -> Pending | None:
+        """Start a collective of `torch.distributed` in place, or None where the link has none of that name."""
+        ...
+
+    def host(self, name: str, make: Callable[[], Machine]) -> None:
+        """Have a machine that all workers can ask; the first caller makes it."""
+        ...
+
+    def ask(self, name: str, event: Any, timeout_s: float) -> Any:
+        """Send an event to a machine and wait for the reply to this worker."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything the link opened."""
+        ...

@@ -1,0 +1,107 @@
+"""The axes around the shared copy: `local`, `send`, `center`, `adopt`.
+
+    worker copy x ── local ──▶ x' ── send ──▶ … wire … ──▶ center moves c ── adopt ──▶ worker copy
+
+Two sign rules hold everywhere: what travels as a *direction* is old − new, so a centre always subtracts; and the
+weight of a contribution (sum, mean, staleness) is the rule's, never the link's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At
+
+Kind = Literal["direction", "position"]
+"""A ``direction`` is subtracted from the centre; a ``position`` is a candidate for the centre itself."""
+
+
+@runtime_checkable
+class Signal(Protocol):
+    """The `send` axis: what travels."""
+
+    @property
+    def kind(self) -> Kind:
+        """Direction or position."""
+        ...
+
+    @property
+    def when(self) -> Literal["backward", "after_local"]:
+        """Gradients exist during the backward pass; everything else after the local step."""
+        ...
+
+    @property
+    def needs_center(self) -> bool:
+        """True if the worker must keep its own copy of the centre to compute this."""
+        ...
+
+    def fill_(self, x: Tensor, weight: Tensor, center: Tensor | None, scale: float) -> None:
+        """X ← scale · signal of one tensor, for signals that exist after the local step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Contributions of ``count`` workers, each already multiplied by its weight, added up."""
+
+    sum: Bucket
+    count: int
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """The `center` axis: how the shared copy moves.
+
+    Laws (`tightwire.testing.rules`): a step along +d moves the centre by −d·weight; nothing sent, nothing moved;
+    state survives a checkpoint.
+    """
+
+    @property
+    def yours(self) -> bool:
+        """True if this seat is filled by the user's optimizer."""
+        ...
+
+    @property
+    def accepts(self) -> Kind:
+        """Which kind of signal this rule can use."""
+        ...
+
+    @property
+    def momentum(self) -> float:
+        """Momentum applied here."""
+        ...
+
+    def weigh(self, staleness: int, together: int) -> float:
+        """The weight of one contribution, ``staleness`` updates old, among those applied ``together``."""
+        ...
+
+    def init(self, spec: Spec) -> State:
+        """State before the first update."""
+        ...
+
+    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
+        """Move the shared copy. ``shared`` and ``total.sum`` may be the same bucket when a position arrives."""
+        ...
+
+
+@runtime_checkable
+class Adopt(Protocol):
+    """The `adopt` axis: how a worker takes the result."""
+
+    def adopt_(self, weight: Tensor, center: Tensor) -> None:
+        """Move one of the worker's tensors after the centre has moved."""
+        ...
+
+
+@runtime_checkable
+class Local(Protocol):
+    """The `local` axis: how a worker moves between exchanges."""
+
+    @property
+    def yours(self) -> bool:
+        """True if this seat is filled by the user's optimizer."""
+        ...

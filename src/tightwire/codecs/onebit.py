@@ -1,0 +1,106 @@
+"""One bit an element, two values a row.
+
+    bit_i = (x_i ≥ 0);   μ₁ = mean{x_i ≥ 0},  μ₀ = mean{x_i < 0}   (an empty side gives 0)
+    x̂_i = bit_i ? μ₁ : μ₀
+
+Seide, Fu, Droppo, Li, Yu: 1-Bit Stochastic Gradient Descent. Interspeech 2014.
+Row sums of x̂ equal those of x. The paper quantises columns of its weight matrices; our rows are the weights into one
+output unit, which lie next to each other in PyTorch's layout. A one-dimensional tensor is a single row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.codec import Combines, DenseSent, Encoded, Payload, one_round
+from tightwire.algebra.errors import PayloadError
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At
+from tightwire.codecs.bitpack import pack_bits, unpack_bits
+
+_ROW_NBYTES = 8  # two float32 means
+
+
+@dataclass(frozen=True)
+class OneBit:
+    """Send signs, and the mean of each side of each row.
+
+    >>> OneBit().capacity(Spec.pack([("w", (10, 100))]), At())
+    205
+    """
+
+    combines: Combines = "gather"
+    identity: bool = False
+
+    def init(self, spec: Spec) -> State:
+        """Nothing is kept."""
+        return {}
+
+    @one_round
+    def encode(self, x: Bucket, state: State, at: At) -> Encoded:
+        """Means of every row first, then the bits of all rows."""
+        rebuilt_N = torch.empty_like(x.flat)
+        mean_parts = []
+        for s, flat in x.segments():
+            mean_R2 = row_means(flat.view(s.rows, s.row_numel))
+            mean_parts.append(mean_R2.flatten())
+            _rebuild(flat >= 0, mean_R2, out=rebuilt_N[s.offset : s.offset + s.numel])
+        mean_bytes = torch.cat(mean_parts).view(torch.uint8) if mean_parts else x.flat.new_empty(0, dtype=torch.uint8)
+        wire = torch.cat([mean_bytes, pack_bits(x.flat >= 0)])
+        return Encoded(Payload(wire), DenseSent(rebuilt_N))
+
+    def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
+        """Add each row's mean on the side its bit says."""
+        if payload.wire.numel() != self.capacity(out.spec, at):
+            raise PayloadError(
+                f"a one-bit payload of {payload.wire.numel()} bytes where {self.capacity(out.spec, at)} belong"
+            )
+        mean_nbytes = _ROW_NBYTES * rows(out.spec)
+        mean_R2 = payload.wire[:mean_nbytes].view(torch.float32).view(-1, 2)
+        positive_N = unpack_bits(payload.wire[mean_nbytes:], out.spec.numel)
+        row = 0
+        for s, flat in out.segments():
+            side = positive_N[s.offset : s.offset + s.numel]
+            flat.add_(_rebuild(side, mean_R2[row : row + s.rows], out=torch.empty_like(flat)))
+            row += s.rows
+
+    def capacity(self, spec: Spec, at: At) -> int:
+        """Always the same: bits and means."""
+        return -(-spec.numel // 8) + _ROW_NBYTES * rows(spec)
+
+
+def rows(spec: Spec) -> int:
+    """Rows of all tensors of a layout."""
+    return sum(s.rows for s in spec.segments)
+
+
+def row_means(x_RC: Tensor) -> Tensor:
+    """The mean of the negative and of the other elements of each row.
+
+    >>> row_means(torch.tensor([[-1.0, -1.0, 2.0, 4.0], [1.0, 1.0, 1.0, 1.0]]))
+    tensor([[-1.,  3.],
+            [ 0.,  1.]])
+    """
+    up_RC = x_RC >= 0
+    count_R = up_RC.sum(1)
+    high_R = (x_RC * up_RC).sum(1, dtype=torch.float32) / count_R.clamp(min=1)
+    low_R = (x_RC * ~up_RC).sum(1, dtype=torch.float32) / (x_RC.shape[1] - count_R).clamp(min=1)
+    return torch.stack([low_R, high_R], 1)
+
+
+def _rebuild(positive_N: Tensor, mean_R2: Tensor, *, out: Tensor) -> Tensor:
+    positive_RC = positive_N.view(mean_R2.shape[0], -1)
+    low_R1, high_R1 = mean_R2[:, :1], mean_R2[:, 1:]
+    out.view_as(positive_RC).copy_(torch.where(positive_RC, high_R1, low_R1))
+    return out
+
+
+def onebit() -> OneBit:
+    """One bit an element, two float32 a row."""
+    return OneBit()
+
+
+examples = (onebit(),)

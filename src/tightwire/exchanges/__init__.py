@@ -1,0 +1,1 @@
+"""With whom. Each module's ``examples`` go through `tightwire.testing.exchanges`."""

@@ -1,0 +1,35 @@
+"""Nobody: the worker's tensors are its own (a stage of a split model, a run of one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tightwire.algebra.codec import Combines
+from tightwire.algebra.exchange import Pattern, Transfer
+from tightwire.algebra.world import World
+
+
+@dataclass(frozen=True)
+class Nobody:
+    """Nothing leaves."""
+
+    native: str | None = None
+    pattern: Pattern = "nobody"
+    carries: frozenset[Combines] = frozenset({"sum", "gather"})
+
+    def pieces(self, world: World) -> int:
+        """The whole buffer."""
+        return 1
+
+    def transfers(self, world: World) -> Sequence[Transfer]:
+        """None."""
+        return ()
+
+
+def nobody() -> Nobody:
+    """Nothing leaves."""
+    return Nobody()
+
+
+examples = (nobody(),)

@@ -1,0 +1,37 @@
+"""Fused fast paths. A kernel replaces a whole `Compressor` for one device and is found here, never imported by an axis.
+
+A kernel registers a maker; the maker returns None where its compiler or device is missing. The law for every kernel
+(`tightwire.testing.kernels`): the same result as the composed memory and codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from tightwire.algebra.codec import Codec
+from tightwire.algebra.compressor import Composed, Compressor
+from tightwire.algebra.memory import Memory
+
+Maker = Callable[[Memory, Codec, torch.device], Compressor | None]
+_makers: list[Maker] = []
+
+
+def register(maker: Maker) -> None:
+    """Offer a kernel; the last one registered is asked first."""
+    _makers.insert(0, maker)
+
+
+def unregister(maker: Maker) -> None:
+    """Withdraw a kernel."""
+    _makers.remove(maker)
+
+
+def find(memory: Memory, codec: Codec, device: torch.device) -> Compressor:
+    """The fused compressor for this pair on this device, else the composed one."""
+    for maker in _makers:
+        made = maker(memory, codec, device)
+        if made is not None:
+            return made
+    return Composed(memory, codec)

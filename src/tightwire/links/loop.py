@@ -1,0 +1,244 @@
+"""P workers in one process, deterministic, without spawning anything.
+
+Each worker is a thread, but only the one that holds the baton runs. It passes the baton on when it must wait for a
+message, and whenever it asks a server, so interleavings are those of real workers; an `Order` chooses who is next:
+
+    worker 0   ──run──▶ needs rank 1's message ─┐                  ┌─▶ it is there: go on
+    worker 1                                    └─run──▶ sends ────┘
+    (baton)        0                                 1                  0
+
+torch's global random state travels with the baton, so a worker draws what it would draw in a process of its own.
+If every worker waits, nothing can ever arrive: that is reported at once as a `Deadlock` that says who waits for whom.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.errors import Deadlock, LinkError, PeerLost
+from tightwire.algebra.link import Machine, Pending
+from tightwire.algebra.world import World
+
+T = TypeVar("T")
+Order = Callable[[Sequence[int], int], int]
+"""Given the workers that can run and the one that last did, says who runs next."""
+
+
+def in_turn(able: Sequence[int], last: int) -> int:
+    """The next rank after the last one.
+
+    >>> in_turn([0, 2], 1), in_turn([0, 2], 2)
+    (2, 0)
+    """
+    return min(able, key=lambda rank: (rank <= last, rank))
+
+
+def shuffled(seed: int) -> Order:
+    """Anybody, as a seed decides: another interleaving for every seed, the same one each time."""
+    dice = random.Random(seed)
+    return lambda able, last: dice.choice(list(able))
+
+
+@dataclass
+class _Seat:
+    """One worker's place in the loop."""
+
+    turn: threading.Event = field(default_factory=threading.Event)
+    can_go: Callable[[], bool] | None = None
+    waits_for: str = ""
+    done: bool = False
+    rng: Any = None
+
+
+class LoopWorld:
+    """The in-process world: seats, mailboxes and hosted machines.
+
+    >>> LoopWorld(3).run(lambda link: link.world.rank)
+    [0, 1, 2]
+    """
+
+    def __init__(self, size: int, *, hosts: tuple[int, ...] = (), order: Order = in_turn) -> None:
+        self.size = size
+        self.hosts = hosts
+        self.mail: defaultdict[tuple[int, int, int], deque[Tensor]] = defaultdict(deque)
+        self.machines: dict[str, Machine] = {}
+        self.replies: dict[tuple[str, int], deque[Any]] = defaultdict(deque)
+        self._order = order
+        self._seats = [_Seat() for _ in range(size)]
+        self._failure: tuple[int, BaseException] | None = None
+
+    def run(self, work: Callable[[LoopLink], T]) -> list[T]:
+        """Run ``work`` once for each worker, to the end; raise the first worker's error."""
+        results: list[Any] = [None] * self.size
+        outside = _rng_state()
+        for seat in self._seats:
+            seat.rng = outside
+        threads = [threading.Thread(target=self._live, args=(rank, work, results)) for rank in range(self.size)]
+        for thread in threads:
+            thread.start()
+        self._seats[0].turn.set()
+        for thread in threads:
+            thread.join()
+        _set_rng_state(outside)
+        if self._failure is not None:
+            raise self._failure[1]
+        return results
+
+    def _live(self, rank: int, work: Callable[[LoopLink], T], results: list[Any]) -> None:
+        seat = self._seats[rank]
+        seat.turn.wait()
+        _set_rng_state(seat.rng)
+        try:
+            if self._failure is None:
+                results[rank] = work(LoopLink(self, rank))
+        except BaseException as error:  # carried to the caller of run
+            if self._failure is None:
+                self._failure = (rank, error)
+        finally:
+            seat.done = True
+            self._hand_over(rank)
+
+    def wait_until(self, rank: int, can_go: Callable[[], bool], waits_for: str) -> None:
+        """Let others run until ``can_go``."""
+        while not can_go():
+            self.pause(rank, can_go, waits_for)
+
+    def pause(self, rank: int, can_go: Callable[[], bool] | None = None, waits_for: str = "") -> None:
+        """Let somebody else run; return with the baton."""
+        seat = self._seats[rank]
+        seat.can_go, seat.waits_for, seat.rng = can_go, waits_for, _rng_state()
+        seat.turn.clear()
+        self._hand_over(rank)
+        seat.turn.wait()
+        seat.can_go = None
+        _set_rng_state(seat.rng)
+        if self._failure is not None:
+            who, error = self._failure
+            if isinstance(error, Deadlock):
+                raise error
+            raise PeerLost(f"rank {who} failed while rank {rank} was waiting{seat.waits_for}: {error}")
+
+    def _hand_over(self, rank: int) -> None:
+        left = [r for r, seat in enumerate(self._seats) if not seat.done]
+        able = [r for r in left if (go := self._seats[r].can_go) is None or go()]
+        if not left:
+            return
+        if not able or self._failure is not None:
+            if self._failure is None:
+                waits = "; ".join(f"rank {r} waits{self._seats[r].waits_for}" for r in left)
+                ended = [r for r, seat in enumerate(self._seats) if seat.done]
+                gone = f" (ranks {ended} have ended)" if ended else ""
+                self._failure = (rank, Deadlock(f"nobody can go on: {waits}{gone}"))
+            able = left
+        self._seats[self._order(able, rank)].turn.set()
+
+
+def _rng_state() -> tuple[Tensor, list[Tensor]]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return torch.get_rng_state(), cuda
+
+
+def _set_rng_state(state: tuple[Tensor, list[Tensor]]) -> None:
+    torch.set_rng_state(state[0])
+    if state[1]:
+        torch.cuda.set_rng_state_all(state[1])
+
+
+class LoopLink:
+    """One worker's connection: link and port at once."""
+
+    exact = False
+    wire_device = None
+
+    def __init__(self, loop: LoopWorld, rank: int) -> None:
+        self.world = World(rank, loop.size, hosts=loop.hosts)
+        self._loop = loop
+        self._jobs: deque[_Job] = deque()
+
+    @property
+    def port(self) -> LoopLink:
+        """The link itself."""
+        return self
+
+    def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
+        """Put a copy into the receiver's mailbox."""
+        self._loop.mail[self.world.rank, to, tag].append(tensor.clone())
+        return _Arrived()
+
+    def receive(self, tensor: Tensor, source: int, tag: int) -> Pending:
+        """Wait at the mailbox."""
+        return _Mail(self._loop, source, self.world.rank, tag, tensor)
+
+    def submit(self, job: Callable[[], None]) -> Pending:
+        """Queue a job; it runs, in order, when somebody waits for it."""
+        queued = _Job(self._jobs, job)
+        self._jobs.append(queued)
+        return queued
+
+    def prepare(self, members: Sequence[int]) -> None:
+        """Nothing to prepare."""
+
+    def native(self, name: str, tensor: Tensor, members: Sequence[int]) -> Pending | None:
+        """There are no native collectives here."""
+        return None
+
+    def host(self, name: str, make: Callable[[], Machine]) -> None:
+        """Keep the machine in this process."""
+        if name not in self._loop.machines:
+            self._loop.machines[name] = make()
+
+    def ask(self, name: str, event: Any, timeout_s: float) -> Any:
+        """Hand the event to the machine; others run before the reply is taken."""
+        loop, rank = self._loop, self.world.rank
+        for worker, reply in loop.machines[name].handle(event):
+            loop.replies[name, worker].append(reply)
+        loop.pause(rank, lambda: bool(loop.replies[name, rank]), f" for a reply of {name}")
+        return loop.replies[name, rank].popleft()
+
+    def close(self) -> None:
+        """A job that nobody waited for is a mistake of the caller."""
+        if self._jobs:
+            raise LinkError(f"rank {self.world.rank} left {len(self._jobs)} exchanges unfinished")
+
+
+class _Arrived:
+    def wait(self, timeout_s: float) -> None:
+        """It is in the mailbox."""
+
+
+@dataclass
+class _Mail:
+    loop: LoopWorld
+    source: int
+    me: int
+    tag: int
+    into: Tensor
+
+    def wait(self, timeout_s: float) -> None:
+        """Take the oldest message; a world that waits for ever is a `Deadlock`, so no clock is needed."""
+        box = self.loop.mail[self.source, self.me, self.tag]
+        self.loop.wait_until(self.me, lambda: bool(box), f" for a message from rank {self.source}")
+        message = box.popleft()
+        self.into[: message.numel()].copy_(message)
+
+
+@dataclass
+class _Job:
+    queue: deque[_Job]
+    run: Callable[[], None]
+    done: bool = False
+
+    def wait(self, timeout_s: float) -> None:
+        """Run everything queued up to and including this job."""
+        while not self.done:
+            first = self.queue.popleft()
+            first.done = True
+            first.run()

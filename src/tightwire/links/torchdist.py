@@ -1,0 +1,161 @@
+"""Processes joined by `torch.distributed`: gloo on CPUs (and beside GPUs), NCCL between GPUs.
+
+Two process groups keep two orders apart: native collectives are launched by the thread of the backward pass, everything
+else by one comm thread that runs jobs in the order they were submitted. Within each group all ranks launch alike.
+
+When a wait is over its time, the ranks that are still alive tell each other so through the store, and the error names
+those that did not: in a ring, the rank one waits for is rarely the one that is stuck.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tightwire.algebra.errors import JoinError, PeerLost, PeerTimeout
+from tightwire.algebra.link import Machine, Pending
+from tightwire.algebra.world import World
+
+_ROLL_CALL_S = 5.0  # how long the living wait for each other before they name the missing
+
+
+class TorchDistLink:
+    """One process of a `torch.distributed` world; link and port at once."""
+
+    def __init__(self, world: World, everybody: dist.ProcessGroup, transfers: dist.ProcessGroup) -> None:
+        self.world = world
+        self.exact = dist.get_backend(transfers) == "nccl"
+        self.wire_device = torch.device("cuda" if self.exact else "cpu")
+        self._natives = {tuple(range(world.size)): everybody}
+        self._transfers = transfers
+        self._jobs = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tightwire-comm")
+
+    @classmethod
+    def connect(cls) -> TorchDistLink:
+        """Join the process group that is open: learn who sits on which machine, make the two groups."""
+        world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts())
+        return cls(world, dist.new_group(), dist.new_group())
+
+    @property
+    def port(self) -> TorchDistLink:
+        """The link itself."""
+        return self
+
+    def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
+        """Start sending."""
+        return self._pending(dist.isend(tensor, to, group=self._transfers, tag=tag), f"rank {to} to take a message")
+
+    def receive(self, tensor: Tensor, source: int, tag: int) -> Pending:
+        """Start receiving."""
+        return self._pending(
+            dist.irecv(tensor, source, group=self._transfers, tag=tag), f"a message from rank {source}"
+        )
+
+    def submit(self, job: Callable[[], None]) -> Pending:
+        """Run a job on the comm thread, in order."""
+        return _Submitted(self._jobs.submit(job))
+
+    def prepare(self, members: Sequence[int]) -> None:
+        """Make a process group; every rank must call this in the same order, member or not."""
+        if tuple(members) not in self._natives:
+            self._natives[tuple(members)] = dist.new_group(list(members))
+
+    def native(self, name: str, tensor: Tensor, members: Sequence[int]) -> Pending | None:
+        """Start `torch.distributed`'s own all-reduce."""
+        if name != "all_reduce":
+            return None
+        group = self._natives[tuple(members)]
+        return self._pending(dist.all_reduce(tensor, group=group, async_op=True), "an all-reduce of all ranks")
+
+    def host(self, name: str, make: Callable[[], Machine]) -> None:
+        """Servers need a link that can carry requests."""
+        raise JoinError(
+            "a parameter server does not run over torch.distributed, whose processes can only exchange together; "
+            "run this recipe on the in-process link (tightwire.run.together)"
+        )
+
+    def ask(self, name: str, event: Any, timeout_s: float) -> Any:
+        """See `host`."""
+        raise AssertionError("host() refused")
+
+    def close(self) -> None:
+        """Stop the comm thread and leave the groups."""
+        self._jobs.shutdown(wait=False, cancel_futures=True)
+        for group in (*self._natives.values(), self._transfers):
+            dist.destroy_process_group(group)
+
+    def _pending(self, work: Any, what: str) -> Pending:
+        return _Work(work, what, self.world)
+
+
+@dataclass
+class _Work:
+    work: Any
+    what: str
+    world: World
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait; name the silent ranks if the time is over."""
+        try:
+            self.work.wait(timedelta(seconds=timeout_s))
+        except RuntimeError as error:
+            text = str(error)
+            missing = _roll_call(self.world)
+            blame = (
+                f"; no sign of life from rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+                if missing
+                else ""
+            )
+            if "imed out" in text:
+                raise PeerTimeout(
+                    f"rank {self.world.rank} waited {timeout_s:g} s for {self.what}{blame} (exchange_timeout_s)"
+                ) from None
+            raise PeerLost(f"rank {self.world.rank} lost the connection while waiting for {self.what}{blame}: "
+                           f"{text.splitlines()[0]}") from None  # fmt: skip
+
+
+def _hosts() -> tuple[int, ...]:
+    """The machine of every rank, numbered in order of first appearance."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"tightwire/host/{dist.get_rank()}", os.environ.get("TIGHTWIRE_HOST", socket.gethostname()))
+    names = [store.get(f"tightwire/host/{rank}") for rank in range(dist.get_world_size())]
+    return tuple(names.index(name) for name in names)
+
+
+def _roll_call(world: World) -> list[int]:
+    """The ranks that do not answer now. Every rank whose wait failed answers; a stuck or dead one does not."""
+    store = dist.distributed_c10d._get_default_store()
+    key = f"tightwire/alive/{world.generation}"
+    try:
+        store.set(f"{key}/{world.rank}", "1")
+        deadline = time.monotonic() + _ROLL_CALL_S
+        missing = [r for r in range(world.size) if r != world.rank]
+        while missing and time.monotonic() < deadline:
+            time.sleep(0.05)
+            missing = [r for r in missing if not store.check([f"{key}/{r}"])]
+    except (RuntimeError, dist.DistError):
+        return [0] if world.rank != 0 else []  # rank 0 keeps the store
+    return missing
+
+
+@dataclass
+class _Submitted:
+    future: Future[None]
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the job. Its own waits have timeouts with names; this one only bounds their sum."""
+        try:
+            self.future.result(timeout_s)
+        except FutureTimeout:
+            raise PeerTimeout(f"an exchange did not end within {timeout_s:g} s (step_timeout_s)") from None

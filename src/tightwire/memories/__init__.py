@@ -1,0 +1,1 @@
+"""What happens to what was not sent. Each module's ``examples`` go through `tightwire.testing.memories`."""

@@ -1,0 +1,30 @@
+"""Every recipe by name, with its paper. A file here without an entry below fails a test."""
+
+from __future__ import annotations
+
+from tightwire.algebra.errors import RecipeError
+from tightwire.algebra.recipe import AnyRecipe
+from tightwire.recipes.asgd import entry as asgd
+from tightwire.recipes.dgc import entry as dgc
+from tightwire.recipes.entry import RecipeEntry
+from tightwire.recipes.layerwise import entry as layerwise
+from tightwire.recipes.local_sgd import entry as local_sgd
+from tightwire.recipes.one_bit import entry as one_bit
+from tightwire.recipes.post_local_sgd import entry as post_local_sgd
+from tightwire.recipes.powersgd import entry as powersgd
+from tightwire.recipes.sync_sgd import entry as sync_sgd
+
+CATALOGUE: dict[str, RecipeEntry] = {
+    entry.name: entry for entry in (sync_sgd, local_sgd, post_local_sgd, asgd, one_bit, powersgd, dgc, layerwise)
+}
+
+
+def by_name(name: str, **arguments: object) -> AnyRecipe:
+    """A recipe of the catalogue.
+
+    >>> by_name("local-sgd", tau=3).schedule.tau
+    3
+    """
+    if name not in CATALOGUE:
+        raise RecipeError(f"there is no recipe {name!r}; there are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name].make(**arguments)

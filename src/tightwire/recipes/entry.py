@@ -1,0 +1,56 @@
+"""What the catalogue knows of a recipe: its paper, when to use it, and what it equals in degenerate cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tightwire.algebra.recipe import AnyRecipe
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where a recipe comes from."""
+
+    authors: str
+    title: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small training run on a fixed problem: one side of a degenerate-case law.
+
+    ``recipe=None`` is a plain loop in one process. The global batch is the same for any number of workers.
+    ``problem`` chooses the network: ``mlp``, or ``narrow`` with one input to each unit.
+    """
+
+    recipe: AnyRecipe | None = None
+    workers: int = 1
+    momentum: float = 0.0
+    problem: Literal["mlp", "narrow"] = "mlp"
+    hosts: tuple[int, ...] = ()
+    own_batches: bool = False
+
+
+@dataclass(frozen=True)
+class Equals:
+    """A degenerate-case law: two cases end with the same weights, to within ``within`` (0: bit for bit)."""
+
+    says: str
+    left: Case
+    right: Case
+    within: float = 0.0
+
+
+@dataclass(frozen=True)
+class RecipeEntry:
+    """One line of the catalogue."""
+
+    name: str
+    make: Callable[..., AnyRecipe]
+    paper: Paper
+    when: str
+    laws: tuple[Equals, ...]
+    workers: int = 4

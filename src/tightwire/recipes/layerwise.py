@@ -1,0 +1,40 @@
+"""Layer-wise partitioning: each worker owns adjacent layers; minibatches stream through; nobody waits.
+
+In tick τ stage s of n runs forward of minibatch τ−s and backward of τ−2(n−1)+s, and updates its own layers at once
+(`splits.timetable`). Activations cross the wire instead of gradients: 4·b·width bytes each way and boundary.
+
+Parallel Training of Fully-connected Deep Neural Network Using Layer-wise Model Partitioning; its schedule is pipelined
+back-propagation (Chen, Eversole, Li, Yu, Seide, Interspeech 2012). The backward pass sees weights that have moved on
+2(n−1−s) times since the forward pass, which costs accuracy.
+"""
+
+from __future__ import annotations
+
+from tightwire.algebra.recipe import Recipe
+from tightwire.exchanges.nobody import nobody
+from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.make import recipe
+from tightwire.rules.average import average
+from tightwire.rules.yours import yours
+from tightwire.splits import timetable
+
+
+def layerwise(stages: int = 2, *, cuts: tuple[int, ...] | None = None) -> Recipe:
+    """One stage of adjacent layers on each worker."""
+    return recipe(
+        "layerwise", local=yours(), exchange=nobody(), center=average(), split=timetable.layerwise(stages, cuts=cuts)
+    )
+
+
+entry = RecipeEntry(
+    name="layerwise",
+    make=layerwise,
+    paper=Paper(
+        "Chen, Eversole, Li, Yu, Seide",
+        "Pipelined Back-Propagation for Context-Dependent Deep Neural Networks",
+        "Interspeech 2012",
+    ),
+    when="a deep sequential model with more weights than activations, balanced layers",
+    laws=(Equals("one stage is plain SGD", Case(layerwise(1), 1, momentum=0.9), Case(momentum=0.9)),),
+    workers=2,
+)

@@ -1,0 +1,84 @@
+"""The user's own `torch.optim` optimizer, in the one seat that is theirs.
+
+In `local` it steps on the worker's own gradients; in `center` on the exchanged ones. Where the centre lives on a
+server, an optimizer of the same class and settings is made for the server's copy: Adam is never rewritten.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.rule import Aggregate, Kind
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At
+
+
+@dataclass(frozen=True)
+class Yours:
+    """The seat of the user's optimizer; as `center` it takes the mean over workers as its gradient."""
+
+    yours: bool = True
+    accepts: Kind = "direction"
+    momentum: float = 0.0
+
+    def weigh(self, staleness: int, together: int) -> float:
+        """The mean of what is applied together: of all workers in a collective, of one on an asynchronous server."""
+        return 1 / together
+
+    def init(self, spec: Spec) -> State:
+        """The optimizer keeps its own state."""
+        return {}
+
+    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
+        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
+        raise AssertionError("the runtime steps the user's optimizer")
+
+
+@dataclass(frozen=True)
+class NoLocal:
+    """The worker does not move between exchanges."""
+
+    yours: bool = False
+
+
+def yours() -> Yours:
+    """Your optimizer sits here."""
+    return Yours()
+
+
+def no_local() -> NoLocal:
+    """Nobody moves the worker between exchanges."""
+    return NoLocal()
+
+
+def optimizer_like(
+    optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], copies: Mapping[str, Tensor]
+) -> tuple[torch.optim.Optimizer, tuple[int, ...]]:
+    """An optimizer of the same class and settings over copies of some tensors, and which groups it took over."""
+    groups: list[dict[str, Any]] = []
+    taken = []
+    for index, group in enumerate(optimizer.param_groups):
+        held = [names[p] for p in group["params"] if names.get(p) in copies]
+        if held:
+            settings = {key: value for key, value in group.items() if key not in ("params", "param_names")}
+            groups.append({**settings, "params": [copies[name] for name in held]})
+            taken.append(index)
+    like = copy(optimizer)  # as unpickling does it: no constructor has to be guessed
+    like.state = defaultdict(dict)
+    like.param_groups = groups
+    return like, tuple(taken)
+
+
+def rates(optimizer: torch.optim.Optimizer) -> tuple[float, ...]:
+    """The learning rate of each group, which a server must follow when a scheduler moves it."""
+    return tuple(float(group["lr"]) for group in optimizer.param_groups)
+
+
+examples = (yours(),)

@@ -1,0 +1,86 @@
+"""The answer: what the recipe's result *is*. The centre or the mean of the workers, never a lucky worker.
+
+    gradients exchanged     the weights every rank holds
+    averaging               the mean of all workers' weights now
+    a kept centre           the centre
+    a server                the centre, pulled
+    a split model           every stage's layers, from their owners
+
+Buffers (batch-norm statistics) follow the recipe's policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from tightwire.algebra.recipe import Buffers
+from tightwire.run.assembly import Assembly
+from tightwire.run.lane import Lane
+from tightwire.run.transport import Entry
+from tightwire.run.worker import Worker
+
+_ENTRY = Entry("answer", "answer")
+
+
+@torch.no_grad()
+def bring_answer(worker: Worker, model: nn.Module, owners: Mapping[str, int]) -> None:
+    """Put the answer into the model; ``owners`` says whose stage a tensor belongs to. All ranks call this together."""
+    for lane in worker.lanes:
+        _bring_lane(worker, lane)
+    for owner in sorted(set(owners.values())):
+        owned = [worker.tensors[name] for name, whose in owners.items() if whose == owner]
+        worker.assembly.broadcast_(owned, _ENTRY, root=owner)
+    share_buffers(model, worker.lanes[0].recipe.buffers, worker.assembly)
+
+
+def _bring_lane(worker: Worker, lane: Lane) -> None:
+    if lane.label in worker.clients:
+        for name, center in worker.clients[lane.label].center(worker.at()).items():
+            lane.tensors[name].copy_(center)
+    elif lane.recipe.send.needs_center:
+        for parcel in lane.parcels:
+            assert parcel.center is not None
+            for name, tensor in parcel.tensors.items():
+                tensor.copy_(parcel.center[name])
+    elif not lane.early and lane.collective:
+        worker.assembly.mean_(lane.tensors.values(), _ENTRY)
+
+
+def share_buffers(model: nn.Module, policy: Buffers, assembly: Assembly) -> None:
+    """Make buffers what the recipe says they are in the answer."""
+    if policy == "local":
+        return
+    floating = [b for b in model.buffers() if b.is_floating_point()]
+    whole = [b for b in model.buffers() if not b.is_floating_point()]
+    if policy == "average":
+        assembly.mean_(floating, _ENTRY)
+    assembly.broadcast_(whole if policy == "average" else [*floating, *whole], _ENTRY)
+
+
+@torch.no_grad()
+def recalibrate(model: nn.Module, batches: Iterable[object], assembly: Assembly) -> None:
+    """Compute batch-norm statistics anew for the weights as they are: averaged weights do not fit averaged statistics.
+
+    Each batch's first element (or the batch itself) is run through the model in training mode; every norm takes the
+    plain mean over all batches of all ranks.
+    """
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    if not norms:
+        return
+    was_training, momenta = model.training, [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a cumulative mean
+    model.train()
+    try:
+        for batch in batches:
+            model(batch[0] if isinstance(batch, tuple | list) else batch)
+    finally:
+        model.train(was_training)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+    statistics = [s for norm in norms for s in (norm.running_mean, norm.running_var) if s is not None]
+    assembly.mean_(statistics, _ENTRY)

@@ -1,0 +1,131 @@
+"""A lane: one recipe without combinators, and the tensors that go by it on this worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tightwire import kernels
+from tightwire.algebra.compressor import Composed, Compressor
+from tightwire.algebra.recipe import Leaf
+from tightwire.algebra.rule import Aggregate
+from tightwire.algebra.tensors import Bucket
+from tightwire.algebra.world import At, World
+from tightwire.run.parcel import Parcel, pack
+
+Members = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """With whom a lane exchanges: ``inner`` inside this worker's tier, ``outer`` between the tiers' first members."""
+
+    inner: Members
+    outer: Members
+    speaks: bool
+
+    @classmethod
+    def of(cls, leaf: Leaf, world: World) -> Group:
+        """The groups that a leaf's tiers make of a world."""
+        if leaf.by is None:
+            return cls((world.rank,), tuple(range(world.size)), speaks=True)
+        labels = leaf.by(world)
+        inner = world.members_of(labels)
+        firsts = tuple(rank for rank, label in enumerate(labels) if label not in labels[:rank])
+        return cls(inner, firsts, speaks=world.rank == inner[0])
+
+
+class Lane:
+    """Parcels of one leaf recipe."""
+
+    def __init__(self, leaf: Leaf, tensors: Mapping[str, nn.Parameter], world: World, *, label: str) -> None:
+        self.leaf = leaf
+        self.recipe = leaf.recipe
+        self.label = label
+        self.world = world
+        self.group = Group.of(leaf, world)
+        memory, codec = self.recipe.up
+        self.plain = codec.identity and not memory.keeps
+        dtype = None if self.plain else torch.float32  # what is lossy or remembered is kept in full precision
+        silent = self.recipe.exchange.pattern == "nobody"
+        self.parcels = [] if silent else pack(tensors, self.recipe.grain, label=label, dtype=dtype)
+        self.tensors = dict(tensors)
+        device = next(iter(tensors.values())).device
+        self.compressor: Compressor = kernels.find(memory, codec, device)
+        for parcel in self.parcels:
+            self._equip(parcel)
+
+    @property
+    def early(self) -> bool:
+        """True if the exchange can start during the backward pass."""
+        return self.recipe.send.when == "backward" and self.recipe.exchange.pattern != "nobody"
+
+    @property
+    def collective(self) -> bool:
+        """True if workers exchange among themselves."""
+        return self.recipe.exchange.pattern in ("reduce", "gather", "owners")
+
+    @property
+    def remembers(self) -> bool:
+        """True if something is kept of what was not sent."""
+        return self.recipe.up[0].keeps
+
+    @property
+    def clips_first(self) -> bool:
+        """True if gradients must be clipped before they leave, because they are remembered or applied one by one."""
+        return self.early and (self.remembers or not self.collective)
+
+    @property
+    def scale(self) -> float:
+        """The weight of this worker's contribution to a collective; a server weighs by itself."""
+        return self.recipe.center.weigh(0, self.world.size) if self.collective else 1.0
+
+    def _equip(self, parcel: Parcel) -> None:
+        spec = parcel.x.spec
+        if self.group.speaks and not (self.plain and self.collective):
+            parcel.kept = self.compressor.init(spec)
+        if self.recipe.exchange.pattern == "owners":
+            me = self.group.outer.index(self.world.rank)
+            memory, codec = self.recipe.down
+            parcel.kept_down = Composed(memory, codec).init(spec.cut(len(self.group.outer))[me][1])
+        if self.recipe.send.needs_center:
+            parcel.center = Bucket.zeros(spec)
+            self._copy_weights(parcel, parcel.center)
+        parcel.rule_state = self.recipe.center.init(spec)
+
+    @torch.no_grad()
+    def recenter(self) -> None:
+        """The centre is where the worker is: after weights were set from outside."""
+        for parcel in self.parcels:
+            if parcel.center is not None:
+                self._copy_weights(parcel, parcel.center)
+
+    @torch.no_grad()
+    def fill(self, parcel: Parcel) -> None:
+        """Put what a local recipe sends into the bucket."""
+        for name, weight in parcel.tensors.items():
+            center = parcel.center[name] if parcel.center is not None else None
+            self.recipe.send.fill_(parcel.x[name], weight.detach(), center, self.scale)
+
+    @torch.no_grad()
+    def adopt(self, parcel: Parcel, at: At) -> None:
+        """Move the centre by what came back, and the worker after it."""
+        shared = parcel.center if parcel.center is not None else parcel.x
+        self.recipe.center.step_(shared, Aggregate(parcel.x, self.world.size), parcel.rule_state, at)
+        for name, weight in parcel.tensors.items():
+            self.recipe.adopt.adopt_(weight, shared[name])
+
+    def owed(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What the memories of this lane still owe, by tensor."""
+        for parcel in self.parcels:
+            if parcel.kept is not None:
+                yield from self.recipe.up[0].owed(parcel.kept.memory).items()
+
+    @staticmethod
+    @torch.no_grad()
+    def _copy_weights(parcel: Parcel, into: Bucket) -> None:
+        for name, weight in parcel.tensors.items():
+            into[name].copy_(weight)

@@ -1,0 +1,156 @@
+"""A worker's whole state: taken, and put back on the same or on another number of workers.
+
+What a change of world must conserve:
+
+    memories      the sum over workers of what is owed: old rank j's goes to new rank j mod P'
+    answer        the mean of the workers' weights, or the centre: everybody starts from it
+    data          the position in the global order of samples
+    optimizer     old rank k mod P's state (equal on all ranks where gradients are exchanged)
+
+Every other change is said in words, not made in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tightwire.algebra.memory import fold
+from tightwire.algebra.tensors import Bucket, Segment, State, canonical
+from tightwire.run.lane import Lane
+from tightwire.run.parcel import Parcel
+from tightwire.run.transport import Entry
+from tightwire.run.tree import rng_state, set_rng_state
+from tightwire.run.worker import Worker
+
+
+def worker_state(worker: Worker, model: nn.Module) -> dict[str, Any]:
+    """Everything this rank needs to go on."""
+    lanes: dict[str, dict[str, dict[str, Tensor]]] = {}
+    for lane in worker.lanes:
+        for parcel in lane.parcels:
+            for kind, state in parcel.states():
+                for field, named in state.items():
+                    lanes.setdefault(kind, {}).setdefault(field, {}).update(named)
+            if parcel.debts:
+                lanes.setdefault("debts", {}).setdefault("debts", {}).update(parcel.debts)
+    return {
+        "clock": worker.clock,
+        "epoch": worker.epoch,
+        "weights": {canonical(name): tensor for name, tensor in model.state_dict().items()},
+        "optimizer": worker.optimizer.state_dict(),
+        "scaler": worker.scaling.state(),
+        "lanes": lanes,
+        "clients": {label: client.state() for label, client in worker.clients.items()},
+        "rng": rng_state(),
+        "ledger": worker.ledger.state(),
+    }
+
+
+def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, Any]]) -> list[str]:
+    """Put this rank in the place it has among ``states`` of all old ranks; says what a change of world changed."""
+    world = worker.link.world
+    changed = len(states) != world.size
+    mine = states[world.rank % len(states)]
+    worker.clock, worker.epoch = mine["clock"], mine["epoch"]
+    worker.lanes = []
+    worker.build()
+    _load_weights(model, _answer(worker, states) if changed else mine["weights"])
+    worker.optimizer.load_state_dict(mine["optimizer"])
+    worker.scaling.restore(mine["scaler"])
+    for lane in worker.lanes:
+        for parcel in lane.parcels:
+            _restore_parcel(lane, parcel, states, changed)
+    for label, client in worker.clients.items():
+        client.restore(mine["clients"][label], states[0]["clients"][label]["shard"], new_world=changed)
+    worker.assembly.everyones(b"restored", Entry("setup", "restore"))  # nobody trains on before all are here
+    if not changed:
+        set_rng_state(mine["rng"])
+        worker.ledger.restore(mine["ledger"])
+        return []
+    return _changes(worker, len(states))
+
+
+def _answer(worker: Worker, states: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    """The answer of the old world: what everybody starts from in the new one."""
+    weights = dict(states[0]["weights"])
+    for lane in worker.lanes:
+        if not lane.early:
+            for name in lane.tensors:
+                weights[name] = torch.stack([state["weights"][name].float() for state in states]).mean(0)
+    return weights
+
+
+def _load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(weights[canonical(name)])
+
+
+def _restore_parcel(lane: Lane, parcel: Parcel, states: Sequence[dict[str, Any]], changed: bool) -> None:
+    saved = [state["lanes"] for state in states]
+    for kind, state in parcel.states():
+        keepers = [old[kind] for old in saved if kind in old]
+        if not keepers:
+            continue
+        match kind:
+            case "memory":
+                place = lane.group.outer.index(lane.world.rank)
+                source = fold([_for_parcel(old, state) for old in keepers], place, len(lane.group.outer)) if changed \
+                    else saved[lane.world.rank][kind]  # fmt: skip
+            case "memory_down":
+                source = {field: _rows(parcel, keepers, field) for field in state}
+            case _:
+                source = keepers[0] if changed else saved[lane.world.rank][kind]
+        for field, named in state.items():
+            for key, tensor in named.items():
+                tensor.copy_(source[field][key])
+    size, rank = lane.world.size, lane.world.rank
+    heirs = [old for j, old in enumerate(saved) if j % size == rank]
+    for debts in (old["debts"]["debts"] for old in heirs if "debts" in old):
+        for name in parcel.tensors:
+            if name in debts:
+                parcel.debts[name] = parcel.debts.get(name, 0) + debts[name]
+
+
+def _for_parcel(old: Mapping[str, Mapping[str, Tensor]], state: State) -> State:
+    return {field: {key: old[field][key] for key in named} for field, named in state.items()}
+
+
+def _rows(parcel: Parcel, keepers: Sequence[Mapping[str, Mapping[str, Tensor]]], field: str) -> dict[str, Tensor]:
+    """An owner's rows, found among all old owners' pieces of the same tensors."""
+    assert parcel.kept_down is not None
+    bucket = parcel.kept_down.memory[field]
+    assert isinstance(bucket, Bucket)
+    return {segment.key: _assemble(segment, keepers, field) for segment in bucket.spec.segments}
+
+
+def _assemble(segment: Segment, keepers: Sequence[Mapping[str, Mapping[str, Tensor]]], field: str) -> Tensor:
+    out = torch.zeros(segment.shape)
+    rows = out.view(segment.rows, -1)
+    for old in keepers:
+        for key, tensor in old[field].items():
+            name, _, first = key.partition("@")
+            if name != segment.name:
+                continue
+            offset = int(first or 0) - segment.first_row
+            piece = tensor.reshape(-1, rows.shape[1])
+            lo, hi = max(0, offset), min(segment.rows, offset + piece.shape[0])
+            if lo < hi:
+                rows[lo:hi] = piece[lo - offset : hi - offset]
+    return out
+
+
+def _changes(worker: Worker, before: int) -> list[str]:
+    now = worker.link.world.size
+    said = [f"{before} workers are now {now}"]
+    if any(lane.remembers for lane in worker.lanes):
+        said.append(f"what rank j owed is now owed by rank j mod {now}; the sum over workers is the same")
+    if any(not lane.early for lane in worker.lanes):
+        said.append(f"all workers start from the mean of the {before} workers' weights, which is the answer they had")
+    said.append(f"the optimizer state of rank k is that of old rank k mod {before}; random states start anew")
+    said.append("the ledger counts from zero")
+    return said

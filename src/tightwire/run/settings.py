@@ -1,0 +1,23 @@
+"""What a run may be told beside its recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tightwire.telemetry.sinks import Silence, Sink
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one worker, the same on all of them.
+
+    ``unused`` says how parameters without a gradient are treated: ``watch`` looks at the first step and agrees in every
+    step only if some rank had one there; ``agree`` always does; ``zero`` never does, and gives them zero gradients.
+    """
+
+    seed: int = 0
+    exchange_timeout_s: float = 60.0
+    step_timeout_s: float = 600.0
+    unused: Literal["watch", "agree", "zero"] = "watch"
+    events: Sink = field(default_factory=Silence)

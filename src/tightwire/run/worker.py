@@ -1,0 +1,255 @@
+"""The one loop. It executes any recipe over any link; there is no second one.
+
+    backward()   hooks put gradients into buckets and launch those that are complete      (run.hooks)
+    step()   1   gradients: wait for what was exchanged; `p.grad` is now the weighed sum   (run.conduct)
+             2   your optimizer steps, on exchanged or on its own gradients
+             3   local recipes that are due: fill, exchange, move the centre, adopt it     (run.lane)
+             4   gradients are cleared, the clock ticks, a new phase may begin
+
+A server takes the place of the exchange in 1 and 3: push, and adopt the centre that comes back (run.serve).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from tightwire.algebra.link import Link, Pending
+from tightwire.algebra.recipe import AnyRecipe, changes_at, describe, resolve
+from tightwire.algebra.schedule import Due
+from tightwire.algebra.world import At
+from tightwire.run.amp import Scaling
+from tightwire.run.assembly import Assembly
+from tightwire.run.conduct import cross
+from tightwire.run.hooks import Launcher
+from tightwire.run.lane import Lane
+from tightwire.run.parcel import Parcel
+from tightwire.run.serve import Client
+from tightwire.run.settings import Settings
+from tightwire.run.streams import Side
+from tightwire.run.transport import Entry, Transport
+from tightwire.run.unused import Watch
+from tightwire.telemetry import event
+from tightwire.telemetry.ledger import Ledger
+
+
+class Worker:
+    """One worker of a run: its lanes, its clock, its ledger."""
+
+    def __init__(
+        self,
+        recipe: AnyRecipe,
+        tensors: Mapping[str, nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        link: Link,
+        settings: Settings,
+        scaler: torch.amp.GradScaler | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self.tensors = dict(tensors)
+        self.optimizer = optimizer
+        self.link = link
+        self.settings = settings
+        self.ledger = Ledger()
+        self.transport = Transport(link, self.ledger, settings.exchange_timeout_s)
+        self.clock = 0
+        self.epoch = 0
+        self.batch_weight = 1.0  # of this worker's batch, relative to the mean over workers
+        self.assembly = Assembly(self.transport)
+        self.scaling = Scaling(scaler, self.assembly)
+        self.watch = Watch(settings.unused, self.assembly)
+        self._side = Side(next(iter(self.tensors.values())).device)
+        self._dense_nbytes = sum(t.numel() * t.element_size() for t in self.tensors.values())
+        self._pending: dict[str, Pending] = {}
+        self._exchanged = False
+        self.clips = False
+        self.lanes: list[Lane] = []
+        self.launcher: Launcher | None = None
+        self.clients: dict[str, Client] = {}
+
+    # ── what the recipe is now ────────────────────────────────────────────────────────────────────────────────────
+
+    def build(self) -> None:
+        """Lay out the lanes of the phase that holds now; lanes that stay as they were keep their state."""
+        shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
+        before = {(lane.leaf, tuple(lane.tensors)): lane for lane in self.lanes}
+        self.lanes = []
+        for number, (leaf, names) in enumerate(resolve(self.recipe, shapes, self.clock)):
+            kept = before.pop((leaf, names), None)
+            tensors = {name: self.tensors[name] for name in names}
+            lane = kept or Lane(leaf, tensors, self.link.world, label=f"{leaf.recipe.name}.{number}")
+            self.lanes.append(lane)
+        self._carry_over(before.values())
+        for lane in self.lanes:
+            if lane.leaf.inner is not None and lane.recipe.exchange.native:
+                self.link.prepare(lane.group.outer)
+        if self.launcher is not None:
+            self.launcher.remove()
+        self.launcher = Launcher(self.lanes, self._launch, list(self.tensors), lambda: self.batch_weight)
+        self._direct = all(lane.plain and lane.leaf.inner is None for lane in self.lanes if lane.early)
+        self._observing = True
+        self.clients = {
+            lane.label: self.clients.get(lane.label)
+            or Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s)
+            for lane in self.lanes
+            if lane.recipe.exchange.pattern == "server"
+        }
+        for client in self.clients.values():
+            client.enter(self.at())
+
+    def _carry_over(self, left: Iterable[Lane]) -> None:
+        """What the memories of lanes that ended still owe is added to the next gradient that is sent."""
+        debts = {name: owed for lane in left for name, owed in lane.owed()}
+        for lane in self.lanes:
+            for parcel in lane.parcels:
+                parcel.debts = {name: debts[name].clone() for name in parcel.tensors if name in debts}
+
+    def at(self) -> At:
+        """Now."""
+        rate = float(self.optimizer.param_groups[0]["lr"])
+        return At(self.clock, self.epoch, rate, self.link.world, self.settings.seed)
+
+    def due(self, lane: Lane) -> Due:
+        """What a lane does at this step."""
+        return lane.recipe.schedule.due(self.clock)
+
+    # ── 1: gradients ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _launch(self, lane: Lane, parcel: Parcel) -> None:
+        """A bucket is complete: send it off. Called in bucket order, from the backward pass or from `step`."""
+        self.emit(event.Ready, bucket=parcel.label)
+        parcel.pay_debts()
+        if not lane.collective:
+            return
+        pending = None
+        if self._direct:
+            entry = Entry("exchange", parcel.label)
+            pending = self.transport.start_native(parcel.x.flat, lane.recipe.exchange, lane.group.outer, entry)
+        if pending is not None:
+            self.ledger.produced(parcel.x.flat.nbytes)
+            self.emit(event.Started, bucket=parcel.label)
+        self._pending[parcel.label] = pending or self._submit(lane, parcel)
+
+    def _submit(self, lane: Lane, parcel: Parcel) -> Pending:
+        at = self.at()
+
+        def job() -> None:
+            self.emit(event.Started, bucket=parcel.label)
+            cross(lane, parcel, at, self.transport)
+            self.emit(event.Finished, bucket=parcel.label)
+
+        return self.link.submit(self._side.job(job))
+
+    def exchange_gradients(self) -> None:
+        """Finish the exchange of gradients: afterwards `p.grad` is the weighed sum over workers."""
+        if self._exchanged:
+            return
+        assert self.launcher is not None
+        self._exchanged = True
+        unseen = self.launcher.unseen()
+        unused = self.watch.unused_everywhere(unseen, self.lanes, first=self._observing)
+        for lane, parcel in self.launcher.finish():
+            if parcel.label in self._pending:
+                self._pending.pop(parcel.label).wait(self.settings.step_timeout_s)
+                self._hand_out(lane, parcel, unused)
+        self._side.join()
+        for lane in self.lanes:
+            if lane.early and lane.label in self.clients:
+                self.clients[lane.label].meet(self.due(lane), self.at())
+
+    def _hand_out(self, lane: Lane, parcel: Parcel, unused: set[str]) -> None:
+        for name, tensor in parcel.tensors.items():
+            if name in unused and not lane.remembers:
+                tensor.grad = None
+                continue
+            view = parcel.x[name]
+            gradient = view if view.dtype == tensor.dtype else view.to(tensor.dtype)
+            wants_sparse = isinstance(self.optimizer, torch.optim.SparseAdam)
+            tensor.grad = gradient.to_sparse(1) if wants_sparse else gradient
+
+    # ── the step ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self, loss: float | None = None) -> None:
+        """Exchange, optimize, exchange what is sent after the local step, clear, tick."""
+        assert self.launcher is not None
+        if not self._exchanged and self.scaling.overflowed(self.tensors.values(), self.shares_gradients()):
+            self.emit(event.Skipped, reason="a gradient overflowed on some rank; the loss scale is lowered")
+        else:
+            self.scaling.unscale(self.optimizer)
+            self.exchange_gradients()
+            self._exchange_weights(before_local=True)
+        self.scaling.step(self.optimizer)
+        self._exchange_weights(before_local=False)
+        for tensor in self.tensors.values():
+            tensor.grad = None
+        self.ledger.stepped(self._dense_nbytes)
+        self.emit(event.Stepped, loss=loss, tx_bytes=self.ledger.tx_bytes, rx_bytes=self.ledger.rx_bytes)
+        self._tick()
+
+    def shares_gradients(self) -> bool:
+        """Whether what one rank computes reaches the others before the optimizer steps."""
+        return any(lane.early for lane in self.lanes)
+
+    def _exchange_weights(self, *, before_local: bool) -> None:
+        """3: local recipes that are due."""
+        for lane in self.lanes:
+            due = self.due(lane)
+            if lane.early or due.before_local != before_local or not (due.push or due.pull):
+                continue
+            if lane.label in self.clients:
+                self.clients[lane.label].meet(due, self.at())
+            else:
+                self.average(lane)
+
+    def average(self, lane: Lane) -> None:
+        """One exchange of a lane that sends after the local step."""
+        for parcel in lane.parcels:
+            lane.fill(parcel)
+            self._pending[parcel.label] = self._submit(lane, parcel)
+        for parcel in lane.parcels:
+            self._pending.pop(parcel.label).wait(self.settings.step_timeout_s)
+            self._side.join()
+            lane.adopt(parcel, self.at())
+
+    def _tick(self) -> None:
+        assert self.launcher is not None
+        self.clock += 1
+        self._exchanged = False
+        self._observing = False
+        self.launcher.reset()
+        self.launcher.overlap = not self.scaling.enabled and not (
+            self.clips and any(lane.clips_first for lane in self.lanes)
+        )
+        if self.clock in changes_at(self.recipe):
+            self.settle()
+            self.build()
+            self.emit(event.Switched, recipe=" + ".join(lane.recipe.name for lane in self.lanes))
+
+    def settle(self) -> None:
+        """Bring workers that ran apart together: a phase ends with everybody at the answer."""
+        for lane in self.lanes:
+            if not lane.early and lane.collective:
+                self.average(lane)
+
+    # ── odds and ends ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def emit(self, kind: type[event.Event], **fields: object) -> None:
+        """Tell the sink."""
+        self.settings.events.take(kind(rank=self.link.world.rank, step=self.clock, **fields))  # type: ignore[arg-type]
+
+    def note(self, text: str) -> None:
+        """Tell a person."""
+        self.emit(event.Noted, text=text)
+
+    def describe(self) -> str:
+        """The recipe as text."""
+        return describe(self.recipe)
+
+    def close(self) -> None:
+        """Take the hooks off and leave the servers."""
+        if self.launcher is not None:
+            self.launcher.remove()
+        for client in self.clients.values():
+            client.leave()

@@ -1,0 +1,1 @@
+"""When. Each module's ``examples`` go through `tightwire.testing.schedules`."""

@@ -1,0 +1,32 @@
+"""Numbers that change during the run: what a `Knob` may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tightwire.algebra.world import At
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """One level for each stretch of epochs or steps; the last level stays.
+
+    >>> warm = Staircase((0.25, 0.01), every=2, unit="step")
+    >>> [warm(At(step=step)) for step in range(4)]
+    [0.25, 0.25, 0.01, 0.01]
+    """
+
+    levels: tuple[float, ...]
+    every: int = 1
+    unit: Literal["epoch", "step"] = "epoch"
+
+    def __call__(self, at: At) -> float:
+        """The level that holds now."""
+        passed = at.epoch if self.unit == "epoch" else at.step
+        return self.levels[min(passed // self.every, len(self.levels) - 1)]
+
+
+def staircase(*levels: float, every: int = 1, unit: Literal["epoch", "step"] = "epoch") -> Staircase:
+    """One level for each stretch of ``every`` epochs or steps; the last level stays."""
+    return Staircase(levels, every, unit)

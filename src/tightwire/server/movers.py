@@ -1,0 +1,73 @@
+"""How a shard moves its centre: by a rule of ours, or by the user's optimizer on the server's copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tightwire.algebra.rule import Aggregate, Rule
+from tightwire.algebra.tensors import Bucket, State
+from tightwire.algebra.world import At
+from tightwire.rules.yours import optimizer_like
+
+
+class OptimizerMover:
+    """Steps an optimizer of the user's class and settings on parameters that are views of the centre."""
+
+    def __init__(
+        self, center: Mapping[str, Bucket], optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str]
+    ) -> None:
+        self._parameters = {name: nn.Parameter(view) for bucket in center.values() for name, view in bucket.items()}
+        self._optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
+
+    def step(
+        self, center: Mapping[str, Bucket], total: Mapping[str, Bucket], count: int, rates: tuple[float, ...]
+    ) -> None:
+        """The weighed sum is the gradient; the learning rates are those of the worker that pushed last."""
+        for bucket in total.values():
+            for name, gradient in bucket.items():
+                self._parameters[name].grad = gradient
+        if rates:
+            for group, index in zip(self._optimizer.param_groups, self._groups, strict=True):
+                group["lr"] = rates[index]
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Any]:
+        """The optimizer's state."""
+        return {"optimizer": self._optimizer.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._optimizer.load_state_dict(state["optimizer"])
+
+
+@dataclass
+class RuleMover:
+    """Moves the centre by a rule of our own."""
+
+    rule: Rule
+    states: dict[str, State]
+    at: At
+
+    def step(
+        self, center: Mapping[str, Bucket], total: Mapping[str, Bucket], count: int, rates: tuple[float, ...]
+    ) -> None:
+        """One step of the rule on every bucket."""
+        for label, bucket in center.items():
+            self.rule.step_(bucket, Aggregate(total[label], count), self.states[label], self.at)
+
+    def state(self) -> dict[str, Any]:
+        """The rule's state."""
+        return {"rule": self.states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        for label, fields in state["rule"].items():
+            for name, named in fields.items():
+                for key, tensor in named.items():
+                    self.states[label][name][key].copy_(tensor)

@@ -1,0 +1,1 @@
+"""The model itself cut: timetables as data, stages, the boundary between them."""
