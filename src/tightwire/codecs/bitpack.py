@@ -38,7 +38,7 @@ def gaps_from_index(index_K: Tensor, value_K: Tensor) -> tuple[Tensor, Tensor]:
     `GAP_SPAN`, fillers of value 0 bridge it.
 
     >>> gaps_from_index(torch.tensor([2, 3, 70000]), torch.tensor([1., 2., 3.]))
-    (tensor([    2,     0,    -1,  4460], dtype=torch.int16), tensor([1., 2., 0., 3.]))
+    (tensor([   2,    0,   -1, 4460], dtype=torch.int16), tensor([1., 2., 0., 3.]))
     """
     step_K = torch.diff(index_K, prepend=index_K.new_full((1,), -1)) - 1
     filler_K = step_K // GAP_SPAN

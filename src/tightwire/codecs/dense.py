@@ -26,8 +26,8 @@ class Dense:
 
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
-        """A copy, because an exchange may add to its payload in place."""
-        return Encoded(Payload(x.flat.clone()), DenseSent(x.flat))
+        """Two copies: an exchange adds to its payload in place, and what was sent must outlive the memory's update."""
+        return Encoded(Payload(x.flat.clone()), DenseSent(x.flat.clone()))
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Out ← out + wire."""

@@ -3,12 +3,14 @@
     receive activation ─▶ forward ─▶ send activation          (minibatch τ−s)
     receive error ─▶ backward ─▶ send error                    (minibatch τ−2(n−1)+s)
 
-Every rank iterates over the same data: the first stage uses the inputs, the last the targets. What is on its way
-between stages is waited for one tick later, so sending costs no time.
+Every rank iterates over the same data: the first stage uses the inputs, the last the targets. What was sent in one tick
+is taken by the neighbour in the next, and is waited for in the one after that: sooner, two stages could wait for each
+other to take what they sent.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +62,7 @@ class Pipeline:
         self._version = 0
         self._data: dict[int, tuple[Any, Any, LossFn]] = {}
         self._flights: dict[int, Flight] = {}
-        self._sending: list[tuple[Pending, Tensor]] = []
+        self._sending: deque[tuple[int, Pending, Tensor]] = deque()
 
     def feed(self, x: Any, y: Any, loss_fn: LossFn) -> Tensor | None:
         """One tick with a new minibatch; the loss of the minibatch that reached the last stage, there."""
@@ -77,14 +79,14 @@ class Pipeline:
         """One tick without a new minibatch. After the last of them the timetable begins anew."""
         loss = self._run_tick()
         if not self.busy:
-            self._land()
+            self._land(before=self._tick)
             self._tick = self._fed = 0
         return loss
 
     def _run_tick(self) -> Tensor | None:
         work = self.split.work(self._me, self._tick)
+        self._land(before=self._tick - 1)
         self._tick += 1
-        self._land()
         loss = None
         if work.forward is not None and work.forward < self._fed:
             loss = self._forward(work.forward)
@@ -121,7 +123,7 @@ class Pipeline:
         port, device = self._transport.link.port, self._transport.link.wire_device
         for message in (header(tensor), tensor.contiguous().reshape(-1)):
             on_wire = message if device is None else message.to(device)
-            self._sending.append((port.send(on_wire, to, tag), on_wire))
+            self._sending.append((self._tick - 1, port.send(on_wire, to, tag), on_wire))
             self._transport.ledger.moved("boundary", f"{self._me}-{to}", tx=on_wire.nbytes, rx=0, known="counted")
         self._transport.ledger.produced(tensor.nbytes)
 
@@ -136,8 +138,7 @@ class Pipeline:
         self._transport.ledger.moved("boundary", f"{source}-{self._me}", tx=0, rx=nbytes, known="counted")
         return body.to(next(self.stage.parameters()).device)
 
-    def _land(self) -> None:
-        """What was sent a tick ago has left."""
-        for pending, _ in self._sending:
-            pending.wait(self._transport.timeout_s)
-        self._sending.clear()
+    def _land(self, before: int) -> None:
+        """What was sent in ticks before ``before`` has left."""
+        while self._sending and self._sending[0][0] < before:
+            self._sending.popleft()[1].wait(self._transport.timeout_s)

@@ -29,7 +29,7 @@ class Client:
     """One lane's dealings with its shard."""
 
     def __init__(self, lane: Lane, transport: Transport, optimizer: torch.optim.Optimizer, timeout_s: float) -> None:
-        self._lane = lane
+        self.lane = lane
         self._transport = transport
         self._optimizer = optimizer
         self._timeout_s = timeout_s
@@ -52,9 +52,9 @@ class Client:
                 self._adopt(self._ask(Pull(self._me, meta), 0), at)
             return
         sent = {}
-        for parcel in self._lane.parcels:
-            if not self._lane.early:
-                self._lane.fill(parcel)
+        for parcel in self.lane.parcels:
+            if not self.lane.early:
+                self.lane.fill(parcel)
             sent[parcel.label] = self._compress(parcel, at)
         wires = {label: done.payload.wire for label, done in sent.items()}
         push = Push(self._me, self.sequence, meta, wires, rates(self._optimizer), due.pull)
@@ -87,27 +87,27 @@ class Client:
 
     def _compress(self, parcel: Parcel, at: At) -> Compressed:
         assert parcel.kept is not None
-        done = drive(self._lane.compressor.compress(parcel.x, parcel.kept, at), _nobody_answers)
+        done = drive(self.lane.compressor.compress(parcel.x, parcel.kept, at), _nobody_answers)
         self._transport.ledger.produced(done.payload.nbytes)
         return done
 
     def _settle(self, sent: Mapping[str, Compressed], dropped: bool, at: At) -> None:
-        for parcel in self._lane.parcels:
+        for parcel in self.lane.parcels:
             assert parcel.kept is not None
-            self._lane.compressor.settle(sent[parcel.label], parcel.x, parcel.kept, at)
+            self.lane.compressor.settle(sent[parcel.label], parcel.x, parcel.kept, at)
             if dropped:
-                self._lane.recipe.up[0].refund(sent[parcel.label].sent, parcel.kept.memory)
+                self.lane.recipe.up[0].refund(sent[parcel.label].sent, parcel.kept.memory)
 
     def _ask(self, event: Event, tx: int) -> Any:
         reply = self._transport.link.ask(self._name, event, self._timeout_s)
         rx = sum(wire.nbytes for wire in reply.wires.values()) if isinstance(reply, Center) else 0
         phase: Phase = "exchange" if isinstance(event, Push | Pull) else "setup"
-        self._transport.ledger.moved(phase, self._lane.label, tx=tx, rx=rx, known="counted")
+        self._transport.ledger.moved(phase, self.lane.label, tx=tx, rx=rx, known="counted")
         return reply
 
     def _decode(self, reply: Center, at: At) -> dict[str, Bucket]:
         decoded = {}
-        for parcel in self._lane.parcels:
+        for parcel in self.lane.parcels:
             decoded[parcel.label] = Bucket.zeros(parcel.x.spec)
             self._down.decode_(decoded[parcel.label], Payload(reply.wires[parcel.label]), {}, at)
         return decoded
@@ -118,30 +118,30 @@ class Client:
         if not isinstance(reply, Center):
             return
         decoded = self._decode(reply, at)
-        for parcel in self._lane.parcels:
+        for parcel in self.lane.parcels:
             center = decoded[parcel.label]
             if parcel.center is not None:
                 parcel.center.flat.copy_(center.flat)
             for name, weight in parcel.tensors.items():
-                self._lane.recipe.adopt.adopt_(weight, center[name])
+                self.lane.recipe.adopt.adopt_(weight, center[name])
                 weight.grad = None  # the server stepped; the worker's optimizer must not
 
     def _make_shard(self, at: At) -> Shard:
         center = {}
-        for parcel in self._lane.parcels:
+        for parcel in self.lane.parcels:
             center[parcel.label] = Bucket.zeros(parcel.x.spec)
             for name, weight in parcel.tensors.items():
                 center[parcel.label][name].copy_(weight.detach())
-        rule = self._lane.recipe.center
+        rule = self.lane.recipe.center
         names: dict[Tensor, str] = {
-            weight: name for parcel in self._lane.parcels for name, weight in parcel.tensors.items()
+            weight: name for parcel in self.lane.parcels for name, weight in parcel.tensors.items()
         }
         mover = (
             OptimizerMover(center, self._optimizer, names)
             if rule.yours
             else RuleMover(rule, {label: rule.init(bucket.spec) for label, bucket in center.items()}, at)
         )
-        return Shard(center, rule, mover, self._lane.recipe.schedule, self._lane.recipe.up[1], self._down, at)
+        return Shard(center, rule, mover, self.lane.recipe.schedule, self.lane.recipe.up[1], self._down, at)
 
 
 def _nobody_answers(ask: Ask) -> Tensor:

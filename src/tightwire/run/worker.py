@@ -90,14 +90,18 @@ class Worker:
         self.launcher = Launcher(self.lanes, self._launch, list(self.tensors), lambda: self.batch_weight)
         self._direct = all(lane.plain and lane.leaf.inner is None for lane in self.lanes if lane.early)
         self._observing = True
-        self.clients = {
-            lane.label: self.clients.get(lane.label)
-            or Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s)
-            for lane in self.lanes
-            if lane.recipe.exchange.pattern == "server"
-        }
-        for client in self.clients.values():
-            client.enter(self.at())
+        self._meet_servers()
+
+    def _meet_servers(self) -> None:
+        known = {id(client.lane): client for client in self.clients.values()}
+        self.clients = {}
+        for lane in self.lanes:
+            if lane.recipe.exchange.pattern == "server":
+                client = known.get(id(lane))
+                if client is None:
+                    client = Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s)
+                    client.enter(self.at())
+                self.clients[lane.label] = client
 
     def _carry_over(self, left: Iterable[Lane]) -> None:
         """What the memories of lanes that ended still owe is added to the next gradient that is sent."""

@@ -76,7 +76,7 @@ def whole(batch: Tensor) -> Tensor:
 
 def part(rank: int, workers: int) -> Callable[[Tensor], Tensor]:
     """A worker's part of a global batch."""
-    return lambda batch: batch.chunk(workers)[rank]
+    return lambda batch: batch.tensor_split(workers)[rank]
 
 
 def distance(left: dict[str, Tensor], right: dict[str, Tensor]) -> float:

@@ -1,0 +1,206 @@
+"""The laws of codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tightwire.algebra.codec import Codec, Encoded, Payload, Sent
+from tightwire.algebra.errors import PayloadError
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At, World
+from tightwire.run.tree import put_together, take_apart
+from tightwire.testing.meeting import Met, meet
+from tightwire.testing.strategies import buckets, worlds_of_buckets
+
+_CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def check_all(codec: Codec) -> None:
+    """Every law; raises AssertionError with the counter-example that hypothesis found."""
+    for law in (
+        decoded_is_sent, payload_within_capacity, input_untouched, same_again, grain_invisible, sums_add,
+        state_survives, exact_if_identity, garbage_refused,
+    ):  # fmt: skip
+        law(codec)
+
+
+def decoded_is_sent(codec: Codec) -> None:
+    """What `decode_` adds for all payloads together is what all `Sent` subtract."""
+
+    @given(worlds_of_buckets())
+    def law(xs: list[Bucket]) -> None:
+        states = [codec.init(x.spec) for x in xs]
+        met = encode(codec, xs, states)
+        out = decode(codec, met.results, xs[0].spec, states[0])
+        sent = Bucket.zeros(xs[0].spec)
+        for encoded in met.results:
+            sent.flat.add_(_densely(encoded.sent, sent.spec).flat)
+        torch.testing.assert_close(out.flat, sent.flat, **_CLOSE)
+
+    law()
+
+
+def payload_within_capacity(codec: Codec) -> None:
+    """Payload and questions never exceed the capacity that all ranks computed beforehand."""
+
+    @given(worlds_of_buckets())
+    def law(xs: list[Bucket]) -> None:
+        met = encode(codec, xs, [codec.init(x.spec) for x in xs])
+        for k, encoded in enumerate(met.results):
+            at = _at(k, len(xs))
+            capacity = codec.capacity(xs[k].spec, at)
+            assert capacity == codec.capacity(xs[k].spec, _at(0, len(xs))), "capacity must be equal on all ranks"
+            used = encoded.payload.nbytes + met.asked_nbytes[k]
+            assert used <= capacity, f"a payload of {used} bytes exceeds the capacity of {capacity}"
+
+    law()
+
+
+def input_untouched(codec: Codec) -> None:
+    """Encoding leaves its input as it was."""
+
+    @given(worlds_of_buckets())
+    def law(xs: list[Bucket]) -> None:
+        before = [x.flat.clone() for x in xs]
+        encode(codec, xs, [codec.init(x.spec) for x in xs])
+        for x, old in zip(xs, before, strict=True):
+            assert torch.equal(x.flat, old)
+
+    law()
+
+
+def same_again(codec: Codec) -> None:
+    """The same bucket, state and moment give the same bytes."""
+
+    @given(worlds_of_buckets())
+    def law(xs: list[Bucket]) -> None:
+        first, second = (encode(codec, xs, [codec.init(x.spec) for x in xs]) for _ in range(2))
+        for one, two in zip(first.results, second.results, strict=True):
+            assert torch.equal(one.payload.wire, two.payload.wire)
+
+    law()
+
+
+def grain_invisible(codec: Codec) -> None:
+    """Two tensors in one bucket are sent as they would be in two buckets."""
+
+    @given(buckets())
+    def law(x: Bucket) -> None:
+        together = _roundtrip(codec, x)
+        for segment, flat in x.segments():
+            alone = Bucket(flat.clone(), Spec((replace(segment, offset=0),)))
+            torch.testing.assert_close(_roundtrip(codec, alone)[segment.key], together[segment.key], **_CLOSE)
+
+    law()
+
+
+def sums_add(codec: Codec) -> None:
+    """For codecs that say so: decoding a sum of payloads is summing decoded payloads."""
+    if codec.combines != "sum":
+        return
+
+    @given(worlds_of_buckets())
+    def law(xs: list[Bucket]) -> None:
+        states = [codec.init(x.spec) for x in xs]
+        results = encode(codec, xs, states).results
+        at_once = decode(codec, results, xs[0].spec, states[0])
+        one_by_one = Bucket.zeros(xs[0].spec)
+        for k, encoded in enumerate(results):
+            codec.decode_(one_by_one, encoded.payload, codec.init(xs[0].spec), _at(k, len(xs)))
+        torch.testing.assert_close(at_once.flat, one_by_one.flat, **_CLOSE)
+
+    law()
+
+
+def state_survives(codec: Codec) -> None:
+    """State that went through a checkpoint goes on as if nothing had happened, and is equal on all ranks."""
+
+    @given(worlds_of_buckets(), st.integers(1, 3))
+    def law(xs: list[Bucket], steps: int) -> None:
+        states = [codec.init(x.spec) for x in xs]
+        for _ in range(steps):
+            results = encode(codec, xs, states).results
+            for state in states:
+                decode(codec, results, xs[0].spec, state)
+        for state in states[1:]:
+            _assert_same_state(state, states[0])
+        kept, tensors = take_apart({field: dict(named) for field, named in states[0].items()})
+        revived = [put_together(kept, {k: t.clone() for k, t in tensors.items()}) for _ in xs]
+        one, two = encode(codec, xs, states).results, encode(codec, xs, revived).results
+        for a, b in zip(one, two, strict=True):
+            assert torch.equal(a.payload.wire, b.payload.wire)
+
+    law()
+
+
+def exact_if_identity(codec: Codec) -> None:
+    """A codec that claims to be the identity loses no bit."""
+    if not codec.identity:
+        return
+
+    @given(buckets())
+    def law(x: Bucket) -> None:
+        assert torch.equal(_roundtrip(codec, x).flat, x.flat)
+
+    law()
+
+
+def garbage_refused(codec: Codec) -> None:
+    """Bytes from nowhere are decoded into the bucket or refused with `PayloadError`; nothing else happens."""
+    if codec.combines == "sum":
+        return  # such payloads are numbers that were added on the way: any are valid
+
+    @given(buckets(), st.binary(max_size=200))
+    def law(x: Bucket, noise: bytes) -> None:
+        wire = torch.frombuffer(bytearray(noise), dtype=torch.uint8) if noise else torch.empty(0, dtype=torch.uint8)
+        out = Bucket.zeros(x.spec)
+        try:
+            codec.decode_(out, Payload(wire), codec.init(x.spec), At())
+        except PayloadError:
+            assert not out.flat.any(), "a refused payload must leave the bucket as it was"
+
+    law()
+
+
+def _at(rank: int, size: int) -> At:
+    return At(step=3, world=World(rank, size), seed=7)
+
+
+def encode(codec: Codec, xs: Sequence[Bucket], states: Sequence[State]) -> Met[Encoded]:
+    """All workers' encodings, with their questions answered."""
+    return meet([codec.encode(x, s, _at(k, len(xs))) for k, (x, s) in enumerate(zip(xs, states, strict=True))])
+
+
+def decode(codec: Codec, results: Sequence[Encoded], spec: Spec, state: State) -> Bucket:
+    """What a worker makes of all payloads, combined as the codec says."""
+    out = Bucket.zeros(spec)
+    if codec.combines == "sum":
+        total = torch.stack([encoded.payload.wire for encoded in results]).sum(0)
+        codec.decode_(out, Payload(total, results[0].payload.local), state, _at(0, len(results)))
+    else:
+        for k, encoded in enumerate(results):
+            codec.decode_(out, encoded.payload, state, _at(k, len(results)))
+    return out
+
+
+def _roundtrip(codec: Codec, x: Bucket) -> Bucket:
+    states = [codec.init(x.spec)]
+    return decode(codec, encode(codec, [x], states).results, x.spec, states[0])
+
+
+def _densely(sent: Sent, spec: Spec) -> Bucket:
+    out = Bucket.zeros(spec)
+    sent.subtract_from_(out)
+    out.flat.neg_()
+    return out
+
+
+def _assert_same_state(one: State, two: State) -> None:
+    for field, named in one.items():
+        for key, tensor in named.items():
+            assert torch.equal(tensor, two[field][key]), f"{field} of {key} differs between ranks"
