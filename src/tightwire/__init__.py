@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from tightwire import recipes, testing
     from tightwire.algebra.errors import TightwireError
     from tightwire.algebra.recipe import forever, parts, phases, tiers, ways
-    from tightwire.run.join import Wire, join
+    from tightwire.run.join import join
     from tightwire.run.settings import Settings
     from tightwire.run.together import together
+    from tightwire.run.wire import Wire
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,7 +40,7 @@ __all__ = [
 _HOME = {
     "Settings": "tightwire.run.settings",
     "TightwireError": "tightwire.algebra.errors",
-    "Wire": "tightwire.run.join",
+    "Wire": "tightwire.run.wire",
     "forever": "tightwire.algebra.recipe",
     "join": "tightwire.run.join",
     "parts": "tightwire.algebra.recipe",

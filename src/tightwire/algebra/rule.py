@@ -8,7 +8,6 @@ weight of a contribution (sum, mean, staleness) is the rule's, never the link's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -44,14 +43,6 @@ class Signal(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    """Contributions of ``count`` workers, each already multiplied by its weight, added up."""
-
-    sum: Bucket
-    count: int
-
-
 @runtime_checkable
 class Rule(Protocol):
     """The `center` axis: how the shared copy moves.
@@ -83,8 +74,8 @@ class Rule(Protocol):
         """State before the first update."""
         ...
 
-    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
-        """Move the shared copy. ``shared`` and ``total.sum`` may be the same bucket when a position arrives."""
+    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
+        """Move the shared copy by the weighed sum. A position may arrive in the shared copy's own memory."""
         ...
 
 

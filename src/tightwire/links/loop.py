@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from tightwire.algebra.errors import Deadlock, LinkError, PeerLost
+from tightwire.algebra.errors import Deadlock, PeerLost
 from tightwire.algebra.link import Machine, Pending
 from tightwire.algebra.world import World
 
@@ -204,9 +204,8 @@ class LoopLink:
         return loop.replies[name, rank].popleft()
 
     def close(self) -> None:
-        """A job that nobody waited for is a mistake of the caller."""
-        if self._jobs:
-            raise LinkError(f"rank {self.world.rank} left {len(self._jobs)} exchanges unfinished")
+        """Drop what nobody waited for."""
+        self._jobs.clear()
 
 
 class _Arrived:

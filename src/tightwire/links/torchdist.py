@@ -54,13 +54,13 @@ class TorchDistLink:
 
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Start sending."""
-        return self._pending(dist.isend(tensor, to, group=self._transfers, tag=tag), f"rank {to} to take a message")
+        what = f"rank {to} to take a message"
+        return self._start(lambda: dist.isend(tensor, to, group=self._transfers, tag=tag), what)
 
     def receive(self, tensor: Tensor, source: int, tag: int) -> Pending:
         """Start receiving."""
-        return self._pending(
-            dist.irecv(tensor, source, group=self._transfers, tag=tag), f"a message from rank {source}"
-        )
+        what = f"a message from rank {source}"
+        return self._start(lambda: dist.irecv(tensor, source, group=self._transfers, tag=tag), what)
 
     def submit(self, job: Callable[[], None]) -> Pending:
         """Run a job on the comm thread, in order."""
@@ -76,7 +76,7 @@ class TorchDistLink:
         if name != "all_reduce":
             return None
         group = self._natives[tuple(members)]
-        return self._pending(dist.all_reduce(tensor, group=group, async_op=True), "an all-reduce of all ranks")
+        return self._start(lambda: dist.all_reduce(tensor, group=group, async_op=True), "an all-reduce of all ranks")
 
     def host(self, name: str, make: Callable[[], Machine]) -> None:
         """Servers need a link that can carry requests."""
@@ -95,8 +95,11 @@ class TorchDistLink:
         for group in (*self._natives.values(), self._transfers):
             dist.destroy_process_group(group)
 
-    def _pending(self, work: Any, what: str) -> Pending:
-        return _Work(work, what, self.world)
+    def _start(self, begin: Callable[[], Any], what: str) -> Pending:
+        try:
+            return _Work(begin(), what, self.world)
+        except RuntimeError as error:  # the connection is already known to be broken
+            raise _lost(self.world, what, error) from None
 
 
 @dataclass
@@ -110,19 +113,25 @@ class _Work:
         try:
             self.work.wait(timedelta(seconds=timeout_s))
         except RuntimeError as error:
-            text = str(error)
-            missing = _roll_call(self.world)
-            blame = (
-                f"; no sign of life from rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
-                if missing
-                else ""
-            )
-            if "imed out" in text:
-                raise PeerTimeout(
-                    f"rank {self.world.rank} waited {timeout_s:g} s for {self.what}{blame} (exchange_timeout_s)"
-                ) from None
-            raise PeerLost(f"rank {self.world.rank} lost the connection while waiting for {self.what}{blame}: "
-                           f"{text.splitlines()[0]}") from None  # fmt: skip
+            if "timed out" not in str(error).lower():
+                raise _lost(self.world, self.what, error) from None
+            raise PeerTimeout(
+                f"rank {self.world.rank} waited {timeout_s:g} s for {self.what}{_silent(self.world)} "
+                "(exchange_timeout_s)"
+            ) from None
+
+
+def _lost(world: World, what: str, error: RuntimeError) -> PeerLost:
+    reason = str(error).splitlines()[0]
+    return PeerLost(f"rank {world.rank} lost its connection while waiting for {what}{_silent(world)}: {reason}")
+
+
+def _silent(world: World) -> str:
+    """Who does not answer, for the end of a sentence."""
+    missing = _roll_call(world)
+    if not missing:
+        return ""
+    return f"; no sign of life from rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
 
 
 def _hosts() -> tuple[int, ...]:

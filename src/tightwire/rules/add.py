@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tightwire.algebra.rule import Aggregate, Kind
+from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 
@@ -32,9 +32,9 @@ class Add:
         """Nothing is kept."""
         return {}
 
-    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
+    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← c − rate · weighted sum."""
-        shared.flat.sub_(total.sum.flat, alpha=self.rate)
+        shared.flat.sub_(total.flat, alpha=self.rate)
 
 
 def add(rate: float = 1.0, *, over: Literal["mean", "sum"] = "mean") -> Add:

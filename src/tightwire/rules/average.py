@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tightwire.algebra.rule import Aggregate, Kind
+from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 
@@ -25,10 +25,10 @@ class Average:
         """Nothing is kept."""
         return {}
 
-    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
+    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← the weighted sum."""
-        if shared is not total.sum:
-            shared.flat.copy_(total.sum.flat)
+        if shared is not total:
+            shared.flat.copy_(total.flat)
 
 
 def average() -> Average:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tightwire.algebra.rule import Aggregate, Kind
+from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 
@@ -36,7 +36,7 @@ class Yours:
         """The optimizer keeps its own state."""
         return {}
 
-    def step_(self, shared: Bucket, total: Aggregate, state: State, at: At) -> None:
+    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
         raise AssertionError("the runtime steps the user's optimizer")
 

@@ -11,7 +11,6 @@ from torch import nn
 from tightwire import kernels
 from tightwire.algebra.compressor import Composed, Compressor
 from tightwire.algebra.recipe import Leaf
-from tightwire.algebra.rule import Aggregate
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At, World
 from tightwire.run.parcel import Parcel, pack
@@ -114,7 +113,7 @@ class Lane:
     def adopt(self, parcel: Parcel, at: At) -> None:
         """Move the centre by what came back, and the worker after it."""
         shared = parcel.center if parcel.center is not None else parcel.x
-        self.recipe.center.step_(shared, Aggregate(parcel.x, self.world.size), parcel.rule_state, at)
+        self.recipe.center.step_(shared, parcel.x, parcel.rule_state, at)
         for name, weight in parcel.tensors.items():
             self.recipe.adopt.adopt_(weight, shared[name])
 

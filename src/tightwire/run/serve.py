@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import torch
@@ -44,8 +44,8 @@ class Client:
         self._transport.link.host(self._name, lambda: self._make_shard(at))
         self._adopt(self._ask(Enter(self._me), 0), at)
 
-    def meet(self, due: Due, at: At) -> None:
-        """Push and pull what is due."""
+    def meet(self, due: Due, at: At, unused: Set[str] = frozenset()) -> None:
+        """Push and pull what is due; ``unused`` tensors have no gradient in this step."""
         meta = Meta(self._me, at.step, self.version)
         if not due.push:
             if due.pull:
@@ -57,7 +57,7 @@ class Client:
                 self.lane.fill(parcel)
             sent[parcel.label] = self._compress(parcel, at)
         wires = {label: done.payload.wire for label, done in sent.items()}
-        push = Push(self._me, self.sequence, meta, wires, rates(self._optimizer), due.pull)
+        push = Push(self._me, self.sequence, meta, wires, rates(self._optimizer), due.pull, frozenset(unused))
         self.sequence += 1
         reply = self._ask(push, sum(wire.nbytes for wire in wires.values()))
         self._settle(sent, reply.dropped, at)

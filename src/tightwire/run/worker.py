@@ -62,7 +62,7 @@ class Worker:
         self.watch = Watch(settings.unused, self.assembly)
         self._side = Side(next(iter(self.tensors.values())).device)
         self._dense_nbytes = sum(t.numel() * t.element_size() for t in self.tensors.values())
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, tuple[Pending, float]] = {}  # what is on its way, and how long it may take
         self._exchanged = False
         self.clips = False
         self.lanes: list[Lane] = []
@@ -134,7 +134,9 @@ class Worker:
         if pending is not None:
             self.ledger.produced(parcel.x.flat.nbytes)
             self.emit(event.Started, bucket=parcel.label)
-        self._pending[parcel.label] = pending or self._submit(lane, parcel)
+            self._pending[parcel.label] = (pending, self.settings.exchange_timeout_s)
+        else:
+            self._pending[parcel.label] = (self._submit(lane, parcel), self.settings.step_timeout_s)
 
     def _submit(self, lane: Lane, parcel: Parcel) -> Pending:
         at = self.at()
@@ -154,21 +156,25 @@ class Worker:
         self._exchanged = True
         unseen = self.launcher.unseen()
         unused = self.watch.unused_everywhere(unseen, self.lanes, first=self._observing)
-        for lane, parcel in self.launcher.finish():
+        for _, parcel in self.launcher.finish():
             if parcel.label in self._pending:
-                self._pending.pop(parcel.label).wait(self.settings.step_timeout_s)
-                self._hand_out(lane, parcel, unused)
-        self._side.join()
+                self._await(parcel)
+                self._hand_out(parcel, unused)
         for lane in self.lanes:
             if lane.early and lane.label in self.clients:
-                self.clients[lane.label].meet(self.due(lane), self.at())
+                self.clients[lane.label].meet(self.due(lane), self.at(), unseen)
 
-    def _hand_out(self, lane: Lane, parcel: Parcel, unused: set[str]) -> None:
+    def _await(self, parcel: Parcel) -> None:
+        pending, timeout_s = self._pending.pop(parcel.label)
+        pending.wait(timeout_s)
+        self._side.join()
+
+    def _hand_out(self, parcel: Parcel, unused: set[str]) -> None:
         for name, tensor in parcel.tensors.items():
-            if name in unused and not lane.remembers:
+            view = parcel.x[name]
+            if name in unused and not bool(view.any()):  # a memory may still have owed something
                 tensor.grad = None
                 continue
-            view = parcel.x[name]
             gradient = view if view.dtype == tensor.dtype else view.to(tensor.dtype)
             wants_sparse = isinstance(self.optimizer, torch.optim.SparseAdam)
             tensor.grad = gradient.to_sparse(1) if wants_sparse else gradient
@@ -211,10 +217,9 @@ class Worker:
         """One exchange of a lane that sends after the local step."""
         for parcel in lane.parcels:
             lane.fill(parcel)
-            self._pending[parcel.label] = self._submit(lane, parcel)
+            self._pending[parcel.label] = (self._submit(lane, parcel), self.settings.step_timeout_s)
         for parcel in lane.parcels:
-            self._pending.pop(parcel.label).wait(self.settings.step_timeout_s)
-            self._side.join()
+            self._await(parcel)
             lane.adopt(parcel, self.at())
 
     def _tick(self) -> None:
@@ -251,9 +256,15 @@ class Worker:
         """The recipe as text."""
         return describe(self.recipe)
 
-    def close(self) -> None:
-        """Take the hooks off and leave the servers."""
+    def finish(self) -> None:
+        """Wait for what a backward pass without step() left on its way, so that no rank is left waiting."""
+        for pending, timeout_s in self._pending.values():
+            pending.wait(timeout_s)
+        self._pending.clear()
+
+    def close(self, *, leave: bool) -> None:
+        """Take the hooks off; after a clean end also tell the servers, so that nobody waits for this worker."""
         if self.launcher is not None:
             self.launcher.remove()
-        for client in self.clients.values():
+        for client in self.clients.values() if leave else ():
             client.leave()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tightwire.algebra.rule import Aggregate, Rule
+from tightwire.algebra.rule import Rule
 from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
 from tightwire.rules.yours import optimizer_like
@@ -25,12 +25,17 @@ class OptimizerMover:
         self._optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
 
     def step(
-        self, center: Mapping[str, Bucket], total: Mapping[str, Bucket], count: int, rates: tuple[float, ...]
+        self,
+        center: Mapping[str, Bucket],
+        total: Mapping[str, Bucket],
+        rates: tuple[float, ...],
+        idle: frozenset[str],
     ) -> None:
         """The weighed sum is the gradient; the learning rates are those of the worker that pushed last."""
         for bucket in total.values():
             for name, gradient in bucket.items():
-                self._parameters[name].grad = gradient
+                untouched = name in idle and not bool(gradient.any())
+                self._parameters[name].grad = None if untouched else gradient
         if rates:
             for group, index in zip(self._optimizer.param_groups, self._groups, strict=True):
                 group["lr"] = rates[index]
@@ -55,11 +60,15 @@ class RuleMover:
     at: At
 
     def step(
-        self, center: Mapping[str, Bucket], total: Mapping[str, Bucket], count: int, rates: tuple[float, ...]
+        self,
+        center: Mapping[str, Bucket],
+        total: Mapping[str, Bucket],
+        rates: tuple[float, ...],
+        idle: frozenset[str],
     ) -> None:
         """One step of the rule on every bucket."""
         for label, bucket in center.items():
-            self.rule.step_(bucket, Aggregate(total[label], count), self.states[label], self.at)
+            self.rule.step_(bucket, total[label], self.states[label], self.at)
 
     def state(self) -> dict[str, Any]:
         """The rule's state."""

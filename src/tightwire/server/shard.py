@@ -42,7 +42,10 @@ class Leave:
 
 @dataclass(frozen=True)
 class Push:
-    """A contribution, and whether the worker then wants the centre. ``rates`` are its optimizer's learning rates."""
+    """A contribution, and whether the worker then wants the centre.
+
+    ``rates`` are its optimizer's learning rates; ``unused`` names tensors it has no gradient for.
+    """
 
     worker: int
     sequence: int
@@ -50,6 +53,7 @@ class Push:
     wires: Mapping[str, Tensor]
     rates: tuple[float, ...] = ()
     pull: bool = True
+    unused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,14 @@ Reply = Center | Taken | Exported
 
 
 class Mover(Protocol):
-    """Moves the centre by a weighed sum: the shard's side of the `center` axis."""
+    """Moves the centre by a weighed sum: the shard's side of the `center` axis. Nobody used ``idle`` tensors."""
 
     def step(
-        self, center: Mapping[str, Bucket], total: Mapping[str, Bucket], count: int, rates: tuple[float, ...]
+        self,
+        center: Mapping[str, Bucket],
+        total: Mapping[str, Bucket],
+        rates: tuple[float, ...],
+        idle: frozenset[str],
     ) -> None:
         """Move every bucket of the centre."""
         ...
@@ -128,6 +136,7 @@ class Held:
 
     meta: Meta
     values: Mapping[str, Bucket]
+    unused: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -179,7 +188,10 @@ class Shard:
             "version": self.version,
             "clocks": dict(self.clocks),
             "sequences": dict(self.sequences),
-            "held": [{"meta": vars(held.meta), "values": _by_name(held.values)} for held in self.held],
+            "held": [
+                {"meta": vars(held.meta), "values": _by_name(held.values), "unused": sorted(held.unused)}
+                for held in self.held
+            ],
             "staleness": dict(self.staleness),
             "dropped": self.dropped,
         }
@@ -196,7 +208,7 @@ class Shard:
             for held in state["held"]:
                 values = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
                 _copy_by_name(values, held["values"])
-                self.held.append(Held(Meta(**held["meta"]), values))
+                self.held.append(Held(Meta(**held["meta"]), values, frozenset(held["unused"])))
 
     def view(self) -> View:
         """What schedules see."""
@@ -208,7 +220,7 @@ class Shard:
             values = self._decode(push)  # before anything is noted: a bad payload leaves the shard as it was
             self.sequences[push.worker] = push.sequence
             self.clocks[push.worker] = max(self.clocks.get(push.worker, 0), push.meta.clock + 1)
-            dropped = self._admit(Held(push.meta, values), push.rates)
+            dropped = self._admit(Held(push.meta, values, push.unused), push.rates)
         if not push.pull:
             return [(push.worker, Taken(self.version, dropped)), *self._wake()]
         self.parked.append((push.meta, dropped))
@@ -247,7 +259,8 @@ class Shard:
             weight = self.rule.weigh(age, len(together))
             for label, value in held.values.items():
                 total[label].flat.add_(value.flat, alpha=weight)
-        self.mover.step(self.center, total, len(together), rates)
+        idle = frozenset.intersection(*(held.unused for held in together))
+        self.mover.step(self.center, total, rates, idle)
         self.version += 1
         self.held.clear()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from tightwire.algebra.codec import Codec, Encoded, Payload, Sent
 from tightwire.algebra.errors import PayloadError
@@ -16,8 +17,6 @@ from tightwire.algebra.world import At, World
 from tightwire.run.tree import put_together, take_apart
 from tightwire.testing.meeting import Met, meet
 from tightwire.testing.strategies import buckets, worlds_of_buckets
-
-_CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def check_all(codec: Codec) -> None:
@@ -40,7 +39,7 @@ def decoded_is_sent(codec: Codec) -> None:
         sent = Bucket.zeros(xs[0].spec)
         for encoded in met.results:
             sent.flat.add_(_densely(encoded.sent, sent.spec).flat)
-        torch.testing.assert_close(out.flat, sent.flat, **_CLOSE)
+        _close(out.flat, sent.flat)
 
     law()
 
@@ -94,7 +93,7 @@ def grain_invisible(codec: Codec) -> None:
         together = _roundtrip(codec, x)
         for segment, flat in x.segments():
             alone = Bucket(flat.clone(), Spec((replace(segment, offset=0),)))
-            torch.testing.assert_close(_roundtrip(codec, alone)[segment.key], together[segment.key], **_CLOSE)
+            _close(_roundtrip(codec, alone)[segment.key], together[segment.key])
 
     law()
 
@@ -112,7 +111,7 @@ def sums_add(codec: Codec) -> None:
         one_by_one = Bucket.zeros(xs[0].spec)
         for k, encoded in enumerate(results):
             codec.decode_(one_by_one, encoded.payload, codec.init(xs[0].spec), _at(k, len(xs)))
-        torch.testing.assert_close(at_once.flat, one_by_one.flat, **_CLOSE)
+        _close(at_once.flat, one_by_one.flat)
 
     law()
 
@@ -204,3 +203,7 @@ def _assert_same_state(one: State, two: State) -> None:
     for field, named in one.items():
         for key, tensor in named.items():
             assert torch.equal(tensor, two[field][key]), f"{field} of {key} differs between ranks"
+
+
+def _close(one: Tensor, two: Tensor) -> None:
+    torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)

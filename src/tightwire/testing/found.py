@@ -50,9 +50,9 @@ def untested(axis: str) -> list[str]:
 def _implementations(axis: str) -> Iterator[type]:
     for module in _modules(axis):
         for cls in vars(module).values():
-            if inspect.isclass(cls) and cls.__module__ == module.__name__:
-                if any(_implements(cls, protocol) for protocol in AXES[axis]):
-                    yield cls
+            ours = inspect.isclass(cls) and cls.__module__ == module.__name__
+            if ours and any(_implements(cls, protocol) for protocol in AXES[axis]):
+                yield cls
 
 
 def _implements(cls: type, protocol: type) -> bool:

@@ -12,10 +12,11 @@ from torch.nn import functional as F
 
 from tightwire.algebra.grain import Grain, bucket, tensor, whole
 from tightwire.algebra.recipe import AnyRecipe, Choice, Parts, Phase, Phases, Recipe, Tiers, leaves
-from tightwire.recipes.entry import Equals, RecipeEntry
-from tightwire.run.join import Wire, join
+from tightwire.recipes.entry import Case, Equals, RecipeEntry
+from tightwire.run.join import join
 from tightwire.run.together import together
-from tightwire.testing.cases import Case, batches, distance, network, part, train
+from tightwire.run.wire import Wire
+from tightwire.testing.cases import batches, distance, network, part, train
 from tightwire.testing.cases import whole as all_of
 
 _HALF = 6

@@ -25,7 +25,7 @@ def due_by_clock_alone(schedule: Schedule) -> None:
 
 
 def everybody_is_served(schedule: Schedule) -> None:
-    """Whatever the order of arrival: if all workers push and then read, each is served, and nothing is held for ever."""
+    """In whatever order workers push and then read, each is served, and nothing is held for ever."""
 
     @given(st.integers(1, 5).flatmap(lambda workers: st.permutations(range(workers))), st.integers(1, 3))
     def law(order: list[int], rounds: int) -> None:

@@ -1,0 +1,117 @@
+"""Our overlapped `sync-sgd` step against DDP's: a 10 M-parameter MLP, 2 processes on loopback, interleaved.
+
+    python -m benchmarks.vs_ddp [--workers 2] [--rounds 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+import tightwire as tw
+from benchmarks.harness import in_processes, interleaved, ratio, write
+from tightwire.telemetry import event
+from tightwire.telemetry.sinks import Memory
+
+BATCH = 64
+
+
+def network() -> nn.Sequential:
+    """784-2048-2048-2048-10: 10.02 M parameters."""
+    torch.manual_seed(0)
+    widths = [784, 2048, 2048, 2048, 10]
+    layers: list[nn.Module] = []
+    for before, after in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def contest(rounds: int) -> dict[str, Any]:
+    """Rank by rank: the same network under DDP, under us, and alone."""
+    dist.init_process_group("gloo")
+    x, y = torch.randn(BATCH, 784), torch.randint(10, (BATCH,))
+
+    theirs = DistributedDataParallel(network())
+    their_optimizer = torch.optim.SGD(theirs.parameters(), lr=0.01)
+
+    def ddp() -> None:
+        F.cross_entropy(theirs(x), y).backward()
+        their_optimizer.step()
+        their_optimizer.zero_grad()
+
+    alone = network()
+    alone_optimizer = torch.optim.SGD(alone.parameters(), lr=0.01)
+
+    def compute() -> None:
+        F.cross_entropy(alone(x), y).backward()
+        alone_optimizer.step()
+        alone_optimizer.zero_grad()
+
+    ours = network()
+    wire = tw.join(tw.recipes.sync_sgd(), ours, torch.optim.SGD(ours.parameters(), lr=0.01))
+
+    def tightwire() -> None:
+        F.cross_entropy(ours(x), y).backward()
+        wire.step()
+
+    seconds = interleaved({"ddp": ddp, "tightwire": tightwire, "compute": compute}, rounds, steps=4)
+    wire.close()
+    order = overlap(x, y)
+    dist.destroy_process_group()
+    return {
+        "workers": dist_size,
+        "parameters": sum(p.numel() for p in alone.parameters()),
+        "batch": BATCH,
+        "step_ms": {name: 1e3 * statistics.median(values) for name, values in seconds.items()},
+        "tightwire_over_ddp": ratio(seconds, "tightwire", "ddp"),
+        "overlap": order,
+    } if (dist_size := wire.size) else {}
+
+
+def overlap(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+    """When the first exchange of a step started, and when the last gradient of that step became ready."""
+    model, sink = network(), Memory()
+    wire = tw.join(
+        tw.recipes.sync_sgd(), model, torch.optim.SGD(model.parameters(), lr=0.01), settings=tw.Settings(events=sink)
+    )
+    returned = []
+    for _ in range(4):
+        F.cross_entropy(model(x), y).backward()
+        returned.append(time.monotonic())
+        wire.step()
+    wire.close()
+    last = [e for e in sink.events if e.step == 3]
+    started = min(e.time_s for e in last if isinstance(e, event.Started))
+    return {
+        "first_exchange_started_before_backward_returned_ms": 1e3 * (returned[3] - started),
+        "holds": started < returned[3],
+    }
+
+
+def import_cost() -> dict[str, float]:
+    """Seconds that importing tightwire takes after torch, as a user's script pays it."""
+    begin = time.perf_counter()
+    import tightwire.run.join  # noqa: F401, PLC0415
+
+    return {"seconds": time.perf_counter() - begin}
+
+
+def main() -> None:
+    """Measure and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    write("vs_ddp", in_processes(arguments.workers, contest, arguments.rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""What a training script holds: one object for the whole run of one worker. Made by `tightwire.join`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from tightwire.algebra.errors import CheckpointError, JoinError, UsageError
+from tightwire.algebra.recipe import AnyRecipe, describe, leaves
+from tightwire.algebra.split import Split
+from tightwire.algebra.tensors import canonical
+from tightwire.algebra.world import World
+from tightwire.run import checkpoint
+from tightwire.run.answer import bring_answer, recalibrate
+from tightwire.run.clip import clip
+from tightwire.run.data import Share
+from tightwire.run.pipeline import Pipeline
+from tightwire.run.restore import restore_worker, worker_state
+from tightwire.run.transport import Entry
+from tightwire.run.worker import Worker
+from tightwire.splits.stages import stage_of
+from tightwire.telemetry import event
+from tightwire.telemetry.ledger import Ledger
+
+T = TypeVar("T")
+
+
+class Wire:
+    """A worker's connection to the run: what a training script calls. Made by `join`."""
+
+    def __init__(self, worker: Worker, model: nn.Module, at_end: Callable[[], None]) -> None:
+        self.model = model
+        self._at_end = at_end
+        self._worker = worker
+        self._shares: list[Share[Any]] = []
+        self._drawn: list[float] = []
+        self._pipeline: Pipeline | None = None
+        self._owners: dict[str, int] = {}
+        self._open = True
+
+    # ── who and where ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def rank(self) -> int:
+        """This worker's number."""
+        return self._worker.link.world.rank
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return self._worker.link.world.size
+
+    @property
+    def clock(self) -> int:
+        """Steps taken."""
+        return self._worker.clock
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every byte so far."""
+        return self._worker.ledger
+
+    # ── the training loop ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def shard(self, loader: DataLoader[T]) -> Share[T]:
+        """This worker's batches of a loader (`run.data`); the first loader given is the training data."""
+        world = self._worker.link.world if self._pipeline is None else World()  # all stages see the same batches
+        share = Share(loader, world, self._worker.settings.seed, self._drew)
+        self._shares.append(share)
+        return share
+
+    def step(self, loss: Tensor | float | None = None) -> None:
+        """Exchange, step the optimizer, clear the gradients. ``loss`` is only recorded."""
+        self._require_open()
+        self._worker.step(None if loss is None else float(loss))
+        self._drawn.clear()
+        self._worker.batch_weight = 1.0
+
+    def batch(self, x: Any, y: Any, loss_fn: Callable[[Tensor, Any], Tensor]) -> Tensor | None:
+        """Forward and backward of one batch, for any recipe; recipes with a split need it.
+
+        Returns the loss where it is known: everywhere without a split, else on the last stage, of the batch that
+        reached it.
+        """
+        self._require_open()
+        if self._pipeline is not None:
+            return self._pipeline.feed(x, y, loss_fn)
+        loss = loss_fn(self.model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    def accumulate(self) -> AbstractContextManager[None]:
+        """Backward passes inside add up gradients and send nothing; the last one of a step goes outside."""
+        assert self._worker.launcher is not None
+        return self._worker.launcher.pause()
+
+    def clip(self, max_norm: float) -> float:
+        """Clip by the global norm, between backward() and step(); returns the norm (`run.clip`)."""
+        self._require_open()
+        return clip(self._worker, max_norm)
+
+    def _drew(self, share: Share[Any], weight: float) -> None:
+        """A batch was handed out: contributions are weighed by the batches drawn since the last step."""
+        if share is self._shares[0]:
+            self._drawn.append(weight)
+            self._worker.epoch = share.epoch
+            self._worker.batch_weight = sum(self._drawn) / len(self._drawn)
+
+    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def answer(self) -> Iterator[nn.Module]:
+        """Inside, the model is the recipe's answer (centre or average); afterwards this worker's own again.
+
+        All workers must enter together.
+        """
+        self._require_open()
+        self.drain()
+        own = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        bring_answer(self._worker, self.model, self._owners)
+        try:
+            yield self.model
+        finally:
+            with torch.no_grad():
+                for name, tensor in self.model.state_dict().items():
+                    tensor.copy_(own[name])
+
+    def recalibrate(self, batches: Iterable[Any]) -> None:
+        """Compute batch-norm statistics anew for the weights as they are; all workers together."""
+        recalibrate(self.model, batches, self._worker.assembly)
+
+    def drain(self) -> None:
+        """Finish the minibatches that are still between the stages of a split model."""
+        while self._pipeline is not None and self._pipeline.busy:
+            self._pipeline.drain()
+            self._worker.step()
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything this rank needs to go on: weights, optimizer, memories, clocks, random states, data position."""
+        self.drain()
+        state = worker_state(self._worker, self.model)
+        state["shares"] = [share.position() for share in self._shares]
+        return state
+
+    def load_state_dict(self, states: dict[str, Any] | list[dict[str, Any]]) -> list[str]:
+        """Go on from this rank's state, or from those of all ranks of any world; says what that changed."""
+        every = states if isinstance(states, list) else [states] * self.size
+        changes = restore_worker(self._worker, self.model, every)
+        for share, position in zip(self._shares, every[0]["shares"], strict=False):
+            share.seek(position)
+        return changes
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a checkpoint of all ranks into ``folder``; all workers together. Returns its path."""
+        state = self.state_dict()
+        path = checkpoint.save(Path(folder), state, self._description(), self.rank, self._worker.assembly)
+        self._worker.emit(event.Saved, folder=str(path))
+        return path
+
+    def load(self, folder: str | Path) -> list[str]:
+        """Go on from a checkpoint, or from the newest one in a folder; says what another world changed."""
+        given = Path(folder)
+        path = given if (given / "world.json").exists() else checkpoint.latest(given)
+        if path is None:
+            raise CheckpointError(f"there is no complete checkpoint in {given}")
+        before, now = checkpoint.read_description(path), self._description()
+        if before.tensors != now.tensors:
+            odd = sorted(set(map(str, before.tensors.items())) ^ set(map(str, now.tensors.items())))
+            raise CheckpointError(f"{path} is of another model: {odd[0]} differs; build the model it was saved from")
+        if before.recipe != now.recipe:
+            raise CheckpointError(f"{path} is of another recipe: it was {before.recipe}, this is {now.recipe}")
+        changes = self.load_state_dict([checkpoint.read_rank(path, rank) for rank in range(before.workers)])
+        self._worker.emit(event.Restored, folder=str(path), changes=tuple(changes))
+        return changes
+
+    def _description(self) -> checkpoint.Description:
+        tensors = {
+            canonical(name): [list(t.shape), str(t.dtype).removeprefix("torch.")]
+            for name, t in self.model.state_dict().items()
+        }
+        return checkpoint.Description(self.clock, self.size, describe(self._worker.recipe), tensors)
+
+    # ── beginning and end ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def open(self) -> None:
+        """Agree on model and recipe, share rank 0's weights, lay out the lanes. `join` calls this."""
+        worker = self._worker
+        self._agree()
+        weights = [*self.model.parameters(), *self.model.buffers()]
+        worker.assembly.broadcast_([t.detach() for t in weights], Entry("setup", "weights"))
+        split = _split_of(worker.recipe)
+        if split is not None:
+            self._cut(split)
+        worker.build()
+        if hasattr(self.model, "_orig_mod"):
+            worker.note(
+                "the model is compiled: gradients appear together at the end of each compiled graph, so less of the "
+                "exchange overlaps with the backward pass"
+            )
+        worker.emit(event.Joined, workers=self.size, recipe=describe(worker.recipe))
+
+    def _agree(self) -> None:
+        text = describe(self._worker.recipe) + repr(sorted(self._description().tensors.items()))
+        digest = hashlib.sha256(text.encode()).digest()
+        heard = self._worker.assembly.everyones(digest, Entry("setup", "agree"))
+        odd = [rank for rank, said in enumerate(heard) if said != heard[0]]
+        if odd:
+            raise JoinError(
+                f"rank {odd[0]} joined with another model or recipe than rank 0; start all workers from the same "
+                "script with the same arguments"
+            )
+
+    def _cut(self, split: Split) -> None:
+        names = {id(p): name for name, p in self._worker.tensors.items()}
+        for rank in range(split.stages):
+            stage = stage_of(self.model, split.stages, rank, split.cuts)
+            self._owners |= {names[id(p)]: rank for p in stage.parameters() if id(p) in names}
+            if rank == self.rank:
+                self._pipeline = Pipeline(stage, split, self._worker.transport)
+
+    @property
+    def pipeline(self) -> Pipeline | None:
+        """This worker's stage, if the recipe splits the model."""
+        return self._pipeline
+
+    def close(self, *, leave: bool = True) -> None:
+        """Leave the run at once, without waiting for anybody; ``leave=False`` does not even tell the servers."""
+        if self._open:
+            self._open = False
+            self._worker.close(leave=leave)
+            self._worker.link.close()
+            self._worker.settings.events.close()
+            self._at_end()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise UsageError("this wire is closed; call join() again")
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the answer in the model and close; after an error, just close."""
+        try:
+            if kind is None:
+                self._worker.finish()
+                self.drain()
+                bring_answer(self._worker, self.model, self._owners)
+        finally:
+            self.close(leave=kind is None)
+
+
+def _split_of(recipe: AnyRecipe) -> Split | None:
+    return next((leaf.recipe.split for leaf in leaves(recipe) if leaf.recipe.split.stages > 1), None)
