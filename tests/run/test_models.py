@@ -22,6 +22,8 @@ from tightwire.recipes import (
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
 from tightwire.run.together import together
+from tightwire.telemetry import event
+from tightwire.telemetry.sinks import Memory
 
 WORDS, WIDTH = 20, 8
 
@@ -190,9 +192,6 @@ def test_sparse_adam_gets_sparse_gradients() -> None:
 
 
 def test_a_compiled_model_keeps_its_names_and_says_what_it_costs() -> None:
-    from tightwire.telemetry import event  # noqa: PLC0415
-    from tightwire.telemetry.sinks import Memory  # noqa: PLC0415
-
     sink = Memory()
     model = torch.compile(nn.Linear(2, 2), backend="eager")
     with join(sync_sgd(), model, torch.optim.SGD(model.parameters(), lr=0.1), settings=Settings(events=sink)) as wire:

@@ -27,7 +27,8 @@ from tightwire.algebra.errors import JoinError, PeerLost, PeerTimeout
 from tightwire.algebra.link import Machine, Pending
 from tightwire.algebra.world import World
 
-_ROLL_CALL_S = 5.0  # how long the living wait for each other before they name the missing
+_ROLL_CALL_S = 3.0  # how long the living wait for each other before they name the missing
+_ROLL_CALL_EVERY_S = 0.1
 
 
 class TorchDistLink:
@@ -146,15 +147,15 @@ def _roll_call(world: World) -> list[int]:
     """The ranks that do not answer now. Every rank whose wait failed answers; a stuck or dead one does not."""
     store = dist.distributed_c10d._get_default_store()
     key = f"tightwire/alive/{world.generation}"
+    missing = [r for r in range(world.size) if r != world.rank]
+    deadline = time.monotonic() + _ROLL_CALL_S
     try:
         store.set(f"{key}/{world.rank}", "1")
-        deadline = time.monotonic() + _ROLL_CALL_S
-        missing = [r for r in range(world.size) if r != world.rank]
-        while missing and time.monotonic() < deadline:
-            time.sleep(0.05)
+        while time.monotonic() < deadline and (missing or world.rank == 0):  # rank 0 keeps the store: it stays for all
             missing = [r for r in missing if not store.check([f"{key}/{r}"])]
+            time.sleep(_ROLL_CALL_EVERY_S)
     except (RuntimeError, dist.DistError):
-        return [0] if world.rank != 0 else []  # rank 0 keeps the store
+        return [0] if len(missing) == world.size - 1 else missing  # without the store nobody can be heard
     return missing
 
 

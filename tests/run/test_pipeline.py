@@ -1,0 +1,138 @@
+"""A split model: stages see the weight versions the timetable promises, and the answer is whole."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tightwire.algebra.errors import UsageError
+from tightwire.recipes import layerwise, sync_sgd
+from tightwire.run.join import join
+from tightwire.run.pipeline import Passed
+from tightwire.run.together import together
+from tightwire.testing.cases import batches, network
+
+STEPS = 8
+
+
+def deep() -> nn.Sequential:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Linear(6, 6),
+        nn.Tanh(),
+        nn.Linear(6, 6),
+        nn.Dropout(0.3),
+        nn.Linear(6, 6),
+        nn.BatchNorm1d(6),
+        nn.Linear(6, 4),
+    )
+
+
+def run(stages: int, rank: int) -> tuple[list[Passed], list[float], dict[str, Tensor], int]:
+    model = deep()
+    losses = []
+    with join(layerwise(stages), model, torch.optim.SGD(model.parameters(), lr=0.02)) as wire:
+        for x, y in batches("mlp", STEPS):
+            loss = wire.batch(x, y, F.mse_loss)
+            wire.step(loss)
+            if loss is not None:
+                losses.append(float(loss))
+        assert wire.pipeline is not None
+        trace = wire.pipeline.trace
+        wire.drain()
+        sent = wire.ledger.total("tx", "boundary")
+    return trace, losses, {name: t.clone() for name, t in model.state_dict().items()}, sent
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_versions_are_as_far_apart_as_the_timetable_says(stages: int) -> None:
+    results = together(stages, lambda rank: run(stages, rank))
+    for stage, (trace, losses, _, _) in enumerate(results):
+        assert [passed.minibatch for passed in trace] == list(range(STEPS)), "the pipe is drained at the end"
+        delay = 2 * (stages - 1 - stage)
+        for passed in trace[delay:]:
+            assert passed.backward_version - passed.forward_version == delay
+        assert bool(losses) == (stage == stages - 1), "the last stage knows the loss"
+
+
+def test_the_answer_is_the_whole_model_on_every_rank() -> None:
+    results = together(3, lambda rank: run(3, rank))
+    start = deep().state_dict()
+    for _, _, state, _ in results:
+        for name, tensor in state.items():
+            assert torch.equal(tensor, results[0][2][name]), name
+    for name in ("0.weight", "2.weight", "4.weight", "6.weight"):
+        assert not torch.equal(results[0][2][name], start[name])
+
+
+def test_boundaries_carry_activations_and_errors() -> None:
+    header = 8 * 8
+    width, batch = 6, 12
+    for _, _, _, sent in together(2, lambda rank: run(2, rank)):
+        assert sent == STEPS * (4 * batch * width + header)
+
+
+def backward_by_hand() -> tuple[Tensor, Tensor]:
+    """Two stages of one weight each, f = (w1·w0·x)²/2 at x = 1; what pipelined back-propagation does to them."""
+    w0, w1, rate = 0.5, 2.0, 0.1
+    inputs: list[float] = []
+    seen: list[tuple[float, float]] = []
+    errors: dict[int, float] = {}
+    for tick in range(STEPS + 2):
+        if tick < STEPS:
+            inputs.append(w0)
+        if 0 <= tick - 1 < STEPS:
+            activation = inputs[tick - 1]
+            out = w1 * activation
+            errors[tick - 1] = out * w1
+            seen.append((w1, out * activation))
+        if 0 <= tick - 2 < STEPS:
+            w0 -= rate * errors[tick - 2]
+        if 0 <= tick - 1 < STEPS:
+            w1 -= rate * seen[-1][1]
+    return torch.tensor(w0), torch.tensor(w1)
+
+
+def test_two_stages_do_what_the_equations_say() -> None:
+    def one(rank: int) -> tuple[float, float]:
+        model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+        with torch.no_grad():
+            model[0].weight.fill_(0.5)
+            model[1].weight.fill_(2.0)
+        with join(layerwise(2), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            for _ in range(STEPS):
+                wire.batch(torch.ones(1, 1), None, lambda out, _: out.square().sum() / 2)
+                wire.step()
+        return float(model[0].weight.detach()), float(model[1].weight.detach())
+
+    wanted = tuple(map(float, backward_by_hand()))
+    for got in together(2, one):
+        assert got == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_stage_passes_on_one_tensor() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Linear(6, 6)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return self.w(x), x
+
+    def one(rank: int) -> None:
+        model = nn.Sequential(Two(), nn.Linear(6, 4))
+        with join(layerwise(2), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            wire.batch(torch.ones(1, 6), torch.ones(1, 4), F.mse_loss)
+
+    with pytest.raises(UsageError, match="one tensor"):
+        together(2, one)
+
+
+def test_batch_is_forward_and_backward_without_a_split() -> None:
+    model = network("mlp")
+    with join(sync_sgd(), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+        x, y = batches("mlp", 1)[0]
+        loss = wire.batch(x, y, F.mse_loss)
+        assert loss is not None
+        assert all(p.grad is not None for p in model.parameters())
+        wire.step(loss)
