@@ -104,9 +104,15 @@ def write(name: str, figures: dict[str, Any]) -> Path:
     path = RESULTS / f"{name}.json"
     record = {
         "benchmark": name,
-        "command": "python -m " + ".".join(["benchmarks", Path(sys.argv[0]).stem]) + "".join(f" {a}" for a in sys.argv[1:]),
+        "command": "python -m "
+        + ".".join(["benchmarks", Path(sys.argv[0]).stem])
+        + "".join(f" {a}" for a in sys.argv[1:]),
         "date": datetime.now(UTC).date().isoformat(),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "tightwire": version("tightwire")},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "tightwire": version("tightwire"),
+        },
         "machine": machine(),
         **figures,
     }

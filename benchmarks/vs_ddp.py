@@ -1,13 +1,16 @@
 """Our overlapped `sync-sgd` step against DDP's: a 10 M-parameter MLP, 2 processes on loopback, interleaved.
 
-    python -m benchmarks.vs_ddp [--workers 2] [--rounds 15]
+python -m benchmarks.vs_ddp [--workers 2] [--rounds 15]
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import time
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -29,7 +32,7 @@ def network() -> nn.Sequential:
     torch.manual_seed(0)
     widths = [784, 2048, 2048, 2048, 10]
     layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -67,13 +70,13 @@ def contest(rounds: int) -> dict[str, Any]:
     order = overlap(x, y)
     dist.destroy_process_group()
     return {
-        "workers": dist_size,
+        "workers": wire.size,
         "parameters": sum(p.numel() for p in alone.parameters()),
         "batch": BATCH,
         "step_ms": {name: 1e3 * statistics.median(values) for name, values in seconds.items()},
         "tightwire_over_ddp": ratio(seconds, "tightwire", "ddp"),
         "overlap": order,
-    } if (dist_size := wire.size) else {}
+    }
 
 
 def overlap(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
@@ -96,12 +99,14 @@ def overlap(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def import_cost() -> dict[str, float]:
-    """Seconds that importing tightwire takes after torch, as a user's script pays it."""
-    begin = time.perf_counter()
-    import tightwire.run.join  # noqa: F401, PLC0415
-
-    return {"seconds": time.perf_counter() - begin}
+def import_seconds(rounds: int = 5) -> float:
+    """What importing tightwire costs a script that has imported torch, as the median of fresh interpreters."""
+    script = (
+        "import time, torch; begin = time.perf_counter(); "
+        "import tightwire as tw; tw.join, tw.recipes.sync_sgd; print(time.perf_counter() - begin)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, check=True) for _ in range(rounds)]
+    return statistics.median(float(run.stdout) for run in runs)
 
 
 def main() -> None:
@@ -110,7 +115,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
-    write("vs_ddp", in_processes(arguments.workers, contest, arguments.rounds))
+    figures = in_processes(arguments.workers, contest, arguments.rounds)
+    write("vs_ddp", {**figures, "import_seconds": import_seconds()})
 
 
 if __name__ == "__main__":

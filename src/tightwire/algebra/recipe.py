@@ -232,7 +232,7 @@ def describe(recipe: AnyRecipe) -> str:
         case Phases():
             return f"phases({', '.join(f'({leg.until}, {describe(leg.recipe)})' for leg in recipe.legs)})"
         case Tiers():
-            return f"tiers({describe(recipe.inner)}, {describe(recipe.outer)})"
+            return f"tiers({describe(recipe.inner)}, {describe(recipe.outer)}, by={_plain(recipe.by)})"
         case Parts():
             inside = (f"({_plain(choice.match)}, {describe(choice.recipe)})" for choice in recipe.choices)
             return f"parts({', '.join(inside)})"

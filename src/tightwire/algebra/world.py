@@ -45,13 +45,24 @@ def host(world: World) -> tuple[int, ...]:
     return world.hosts or tuple(range(world.size))
 
 
-def groups_of(size: int) -> Grouping:
+@dataclass(frozen=True)
+class GroupsOf:
+    """Group ``size`` consecutive ranks."""
+
+    size: int
+
+    def __call__(self, world: World) -> tuple[int, ...]:
+        """Every rank's group."""
+        return tuple(rank // self.size for rank in range(world.size))
+
+
+def groups_of(size: int) -> GroupsOf:
     """Group ``size`` consecutive ranks.
 
     >>> groups_of(2)(World(rank=0, size=5))
     (0, 0, 1, 1, 2)
     """
-    return lambda world: tuple(rank // size for rank in range(world.size))
+    return GroupsOf(size)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""Recipes on a GPU: the in-process link, and processes that share one GPU over gloo."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.worlds import processes
+from tightwire.algebra.codec import Encoding
+from tightwire.algebra.recipe import AnyRecipe
+from tightwire.algebra.tensors import Bucket, State
+from tightwire.algebra.world import At, groups_of
+from tightwire.codecs.topk import TopK
+from tightwire.exchanges.allreduce import ring
+from tightwire.exchanges.gather import gather
+from tightwire.memories.residual import residual
+from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, powersgd, recipe, sync_sgd
+from tightwire.run.join import join
+from tightwire.run.together import together
+from tightwire.testing.cases import batches, distance, network, part, whole
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+RECIPES: dict[str, tuple[AnyRecipe, int]] = {
+    "sync-sgd": (sync_sgd(ring()), 3),
+    "local-sgd": (local_sgd(4, exchange=ring()), 3),
+    "one-bit": (one_bit(), 3),
+    "powersgd": (powersgd(exchange=ring()), 3),
+    "dgc": (dgc(0.1), 3),
+    "dgc in tiers": (dgc(0.1, hosts="tiers", by=groups_of(2)), 4),
+    "layerwise": (layerwise(2), 2),
+}
+
+
+def train(chosen: AnyRecipe, device: str, steps: int = 15) -> dict[str, Tensor]:
+    model = network("mlp").to(device)
+    with join(chosen, model, torch.optim.SGD(model.parameters(), lr=0.05)) as wire:
+        mine = whole if wire.pipeline is not None else part(wire.rank, wire.size)
+        for x, y in batches("mlp", steps):
+            wire.batch(mine(x).to(device), mine(y).to(device), F.mse_loss)
+            wire.step()
+    return {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", [*RECIPES, "asgd"])
+def test_a_gpu_gives_what_a_cpu_gives(name: str) -> None:
+    chosen, workers = (asgd(), 2) if name == "asgd" else RECIPES[name]
+    on_cpu = together(workers, lambda rank: train(chosen, "cpu"))
+    on_gpu = together(workers, lambda rank: train(chosen, "cuda"))
+    for one, two in zip(on_cpu, on_gpu, strict=True):
+        assert distance(two, one) < 1e-3
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", RECIPES)
+def test_processes_on_one_gpu_equal_the_in_process_link(name: str) -> None:
+    chosen, workers = RECIPES[name]
+    ours = together(workers, lambda rank: train(chosen, "cuda"))
+    theirs = processes(workers, train, chosen, "cuda", timeout_s=110.0)
+    for one, two in zip(ours, theirs, strict=True):
+        assert distance(two, one) < 1e-6
+
+
+class Spy(TopK):
+    """Notes the stream on which it is asked to encode."""
+
+    def encode(self, x: Bucket, state: State, at: At) -> Encoding:
+        STREAMS.append(torch.cuda.current_stream().cuda_stream)
+        return super().encode(x, state, at)
+
+
+STREAMS: list[int] = []
+
+
+def test_encoding_runs_on_a_side_stream() -> None:
+    spying = recipe("spy", memory=residual(), codec=Spy(0.1), exchange=gather())
+    together(2, lambda rank: train(spying, "cuda"))
+    assert STREAMS
+    assert torch.cuda.default_stream().cuda_stream not in STREAMS
+
+
+def test_half_precision_with_a_scaler() -> None:
+    def one(rank: int) -> tuple[float, float]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 4)).cuda()
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
+        losses = []
+        with join(dgc(0.1), model, torch.optim.SGD(model.parameters(), lr=0.05), scaler=scaler) as wire:
+            for x, y in batches("mlp", 40):
+                with torch.autocast("cuda", torch.float16):
+                    loss = F.mse_loss(model(x.cuda()).float(), y.cuda())
+                scaler.scale(loss).backward()
+                wire.step()
+                losses.append(float(loss.detach()))
+        return losses[0], losses[-1]
+
+    for first, last in together(2, one):
+        assert last < first
