@@ -75,6 +75,24 @@ class Exchange(Protocol):
         ...
 
 
+@runtime_checkable
+class TwoWay(Protocol):
+    """An exchange that goes up and down: `transfers` is the way up."""
+
+    def down(self, world: World) -> Sequence[Transfer]:
+        """The way down."""
+        ...
+
+
+@runtime_checkable
+class Switches(Protocol):
+    """An exchange that may carry a payload in the dense format instead. All ranks must decide alike."""
+
+    def densely(self, capacity: int, dense_nbytes: int, world: World) -> bool:
+        """Whether the dense format is the cheaper one."""
+        ...
+
+
 def part_edges(numel: int, pieces: int) -> list[int]:
     """Where the parts of a buffer of ``numel`` elements begin, and where the last one ends.
 

@@ -18,11 +18,10 @@ from torch import Tensor
 
 from tightwire.algebra.codec import Ask, Payload, Sent, drive
 from tightwire.algebra.compressor import Compressed, refuse_not_finite
+from tightwire.algebra.exchange import Switches, TwoWay
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
 from tightwire.exchanges.allreduce import allreduce
-from tightwire.exchanges.gather import Gather
-from tightwire.exchanges.owners import Owners
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
 from tightwire.run.transport import Entry, Transport
@@ -58,54 +57,69 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     exchange, codec = lane.recipe.exchange, lane.recipe.up[1]
     done = _compress(lane, parcel, at, transport)
     capacity = codec.capacity(parcel.x.spec, at)
-    if isinstance(exchange, Gather) and exchange.densely(capacity, parcel.x.spec.nbytes, at.world):
+    if isinstance(exchange, Switches) and exchange.densely(capacity, parcel.x.spec.nbytes, at.world):
         _decode_all(lane, parcel, [done.payload], at)
         transport.reduce_(parcel.x.flat, allreduce(), members, entry)
     else:
-        wires = transport.gather(done.payload.wire, members, capacity, entry)
-        _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in wires], at)
+        slots: list[Tensor | None] = [None] * at.world.size
+        slots[at.world.rank] = done.payload.wire
+        arrived = transport.carry(slots, exchange.transfers(at.world), [capacity] * at.world.size, members, entry)
+        _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in _present(arrived)], at)
     _settle(lane, parcel, done, at)
 
 
 def _owners(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
-    entry, members, world = Entry("exchange", parcel.label), lane.group.outer, at.world
-    assert isinstance(lane.recipe.exchange, Owners) and parcel.kept and parcel.kept_down
+    assert parcel.kept and parcel.kept_down
     (memory, codec), (memory_down, codec_down) = lane.recipe.up, lane.recipe.down
+    cuts = parcel.x.cut(at.world.size)
+    mine = cuts[at.world.rank]
     asked = _answerer(lane, parcel, transport)
-
     if memory.keeps:
         refuse_not_finite(parcel.x)
+
     value = memory.before(parcel.x, parcel.kept.memory, at)  # up: a piece of mine to every owner
-    pieces = [drive(codec.encode(piece, {}, at), asked) for piece in value.cut(world.size)]
+    pieces = [drive(codec.encode(piece, {}, at), asked) for piece in value.cut(at.world.size)]
     transport.ledger.produced(sum(piece.payload.nbytes for piece in pieces))
-    slots: list[Tensor | None] = [None] * world.size**2
-    slots[world.rank * world.size : (world.rank + 1) * world.size] = [p.payload.wire for p in pieces]
-    cuts = parcel.x.cut(world.size)
-    capacity = [codec.capacity(cuts[slot % world.size].spec, at) for slot in range(world.size**2)]
-    arrived = transport.carry(slots, lane.recipe.exchange.transfers(world), capacity, members, entry)
-
-    mine = cuts[world.rank]  # the sum of everybody's piece, encoded again
     total = Bucket.zeros(mine.spec)
-    for wire in _for_owner(arrived, slots, world.rank, world.size):
+    for wire in _to_owners(lane, parcel, [piece.payload.wire for piece in pieces], at, transport):
         codec.decode_(total, Payload(wire), {}, at)
-    value_down = memory_down.before(total, parcel.kept_down.memory, at)
-    encoded = drive(codec_down.encode(value_down, {}, at), asked)
-    capacity_down = [codec_down.capacity(cut.spec, at) for cut in cuts]
-    sums: list[Tensor | None] = [None] * world.size
-    sums[world.rank] = encoded.payload.wire
 
-    wires = transport.carry(sums, lane.recipe.exchange.down(world), capacity_down, members, entry)
+    value_down = memory_down.before(total, parcel.kept_down.memory, at)  # down: the sum of my piece to everybody
+    encoded = drive(codec_down.encode(value_down, {}, at), asked)
+    wires = _from_owners(lane, parcel, encoded.payload.wire, at, transport)
     parcel.x.flat.zero_()
     for cut, wire in zip(cuts, wires, strict=True):
         codec_down.decode_(cut, Payload(wire), {}, at)
     memory_down.after(value_down, encoded.sent, mine, parcel.kept_down.memory, at)
-    memory.after(value, _Pieces([p.sent for p in pieces]), parcel.x, parcel.kept.memory, at)
+    memory.after(value, _Pieces([piece.sent for piece in pieces]), parcel.x, parcel.kept.memory, at)
 
 
-def _for_owner(arrived: list[Tensor], slots: list[Tensor | None], owner: int, size: int) -> list[Tensor]:
-    """The payloads for one owner in the order of their senders; ``arrived`` holds my own row and my column."""
-    present = [slot for slot in range(size**2) if slots[slot] is not None or slot % size == owner]
-    return [wire for slot, wire in zip(present, arrived, strict=True) if slot % size == owner]
+def _to_owners(lane: Lane, parcel: Parcel, wires: list[Tensor], at: At, transport: Transport) -> list[Tensor]:
+    """Send a payload to each owner; return those sent to this one, in the order of their senders."""
+    rank, size = at.world.rank, at.world.size
+    slots: list[Tensor | None] = [None] * size**2  # slot src·P+dst goes from src to dst
+    slots[rank * size : (rank + 1) * size] = wires
+    cuts = parcel.x.cut(size)
+    capacity = [lane.recipe.up[1].capacity(cuts[slot % size].spec, at) for slot in range(size**2)]
+    transfers = lane.recipe.exchange.transfers(at.world)
+    arrived = transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label))
+    return _present(arrived[rank::size])
+
+
+def _from_owners(lane: Lane, parcel: Parcel, wire: Tensor, at: At, transport: Transport) -> list[Tensor]:
+    """Send this owner's sum to everybody; return every owner's."""
+    assert isinstance(lane.recipe.exchange, TwoWay)
+    slots: list[Tensor | None] = [None] * at.world.size
+    slots[at.world.rank] = wire
+    capacity = [lane.recipe.down[1].capacity(cut.spec, at) for cut in parcel.x.cut(at.world.size)]
+    transfers = lane.recipe.exchange.down(at.world)
+    return _present(transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label)))
+
+
+def _present(slots: list[Tensor | None]) -> list[Tensor]:
+    found = [slot for slot in slots if slot is not None]
+    assert len(found) == len(slots), "a payload did not arrive"
+    return found
 
 
 @dataclass(frozen=True)

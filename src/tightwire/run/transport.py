@@ -86,7 +86,8 @@ class Transport:
         """Everybody's bytes, in rank order."""
         slots: list[Tensor | None] = [None] * len(members)
         slots[self.inside(members).rank] = wire
-        return self.carry(slots, graphs.all_to_all_copy(len(members)), [capacity] * len(members), members, entry)
+        everyone = self.carry(slots, graphs.all_to_all_copy(len(members)), [capacity] * len(members), members, entry)
+        return [said for said in everyone if said is not None]
 
     def carry(
         self,
@@ -95,13 +96,13 @@ class Transport:
         capacity: Sequence[int],
         members: Members,
         entry: Entry,
-    ) -> list[Tensor]:
-        """Move payloads between slots (`links.rounds.carry`); those still missing afterwards are left out."""
+    ) -> list[Tensor | None]:
+        """Move payloads between slots (`links.rounds.carry`); what was not for this rank stays None."""
         home = next(slot.device for slot in slots if slot is not None)
         on_wire = [None if slot is None else self._stage(slot.contiguous()) for slot in slots]
         moved = carry(self._route(members, entry), on_wire, transfers, capacity)
         self._count(entry, moved)
-        return [slot.to(home) for slot in on_wire if slot is not None]
+        return [None if slot is None else slot.to(home) for slot in on_wire]
 
     def _rounds(
         self,
