@@ -1,0 +1,97 @@
+"""Make docs/results.md from the JSON under benchmarks/results.
+
+python -m benchmarks.results          write the page
+python -m benchmarks.results --check  fail if the page is not what the JSON gives
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        "# Results\n\nMade from `benchmarks/results/*.json` by `python -m benchmarks.results`. Every figure was measured; its "
+        "command stands below it.\n"
+    ]
+    for name, section in SECTIONS.items():
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            record = json.loads(path.read_text(encoding="utf-8"))
+            parts.append(section(record) + _where(record))
+    return "\n".join(parts)
+
+
+def _where(record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    gpu = f", {machine['gpu']}" if machine["gpu"] else ""
+    return (
+        f"\n`{record['command']}`, {record['date']}: {machine['cpu']}, {machine['cores']} cores{gpu}, "
+        f"torch {record['versions']['torch']}, Python {record['versions']['python']}.\n"
+    )
+
+
+def table(head: list[str], rows: list[list[object]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(head)} |", f"|{'|'.join('---' for _ in head)}|"]
+    return "\n".join([*lines, *(f"| {' | '.join(str(cell) for cell in row)} |" for row in rows)]) + "\n"
+
+
+def vs_ddp(record: dict[str, Any]) -> str:
+    """Step time next to DDP's."""
+    ratio, low, high = record["tightwire_over_ddp"], *record["tightwire_over_ddp"]["quartiles"][::2]
+    early_ms = record["overlap"]["first_exchange_started_before_backward_returned_ms"]
+    rows: list[list[object]] = [[name, f"{ms:.1f} ms"] for name, ms in record["step_ms"].items()]
+    return "".join(
+        [
+            f"## `sync-sgd` next to DDP\n\nA step of a {record['parameters'] / 1e6:.1f} M-parameter MLP, ",
+            f"batch {record['batch']}, {record['workers']} processes on loopback, interleaved:\n\n",
+            table(["", "median step"], rows),
+            f"\n**{ratio['median']:.2f}** of DDP's time (median of {ratio['rounds']} paired rounds, ",
+            f"quartiles {low:.2f} to {high:.2f}). The first exchange of a step started {early_ms:.0f} ms before its ",
+            f"backward pass returned. Importing tightwire after torch takes {record['import_seconds']:.2f} s.\n",
+        ]
+    )
+
+
+def wire_bytes(record: dict[str, Any]) -> str:
+    """Bytes next to formulas."""
+    rows: list[list[object]] = []
+    for row in record["rows"]:
+        ratio = f"{row['payload_ratio']:.1f}×" if row["payload_ratio"] else ""
+        counted = f"{row['tx_bytes_a_step']:,.0f}"
+        rows.append([row["recipe"], f"`{row['formula']}`", f"{row['formula_bytes']:,.0f}", counted,
+                     f"{row['rx_bytes_a_step']:,.0f}", ratio])  # fmt: skip
+    return (
+        f"## Bytes on the wire\n\nWhat one worker of {record['workers']} sends and receives a step, LeNet-300-100 "
+        f"(M = {record['parameters']:,}), counted by the executor over {record['steps']} steps, headers included:\n\n"
+        + table(["recipe", "formula", "formula gives", "counted tx", "counted rx", "payload ratio"], rows)
+    )
+
+
+SECTIONS = {"vs_ddp": vs_ddp, "wire_bytes": wire_bytes}
+
+
+def main() -> None:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    made = page()
+    if parser.parse_args().check:
+        sys.exit(
+            0 if PAGE.read_text(encoding="utf-8") == made else "docs/results.md is stale: python -m benchmarks.results"
+        )
+    PAGE.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
