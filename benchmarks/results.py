@@ -20,8 +20,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 def page() -> str:
     """The whole page."""
     parts = [
-        "# Results\n\nMade from `benchmarks/results/*.json` by `python -m benchmarks.results`. Every figure was measured; its "
-        "command stands below it.\n"
+        "# Results\n\nMade from `benchmarks/results/*.json` by `python -m benchmarks.results`. Every figure was "
+        "measured; its command stands below it.\n"
     ]
     for name, section in SECTIONS.items():
         path = RESULTS / f"{name}.json"

@@ -133,6 +133,31 @@ def test_tiers_find_hosts_by_themselves() -> None:
     assert torch.equal(by_host[0][0], by_hand[0][0])
 
 
+def test_two_way_exchanges_work_in_tiers() -> None:
+    results = together(4, lambda rank: run(tiers(sync_sgd(ring()), one_bit(), by=groups_of(2)), rank, 4))
+    for weights, _ in results:
+        assert torch.equal(weights, results[0][0])
+
+
+def test_what_travels_densely_counts_densely() -> None:
+    def ratio(density: float) -> float:
+        def one(rank: int) -> float:
+            model = nn.Linear(30, 30, bias=False)
+            chosen = recipe("sparse", memory=residual(), codec=topk(density), exchange=gather())
+            with join(chosen, model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+                model(torch.ones(1, 30)).sum().backward()
+                wire.step()
+                dense = 2 * (wire.size - 1) * 4 * 900 // wire.size
+                assert wire.ledger.tx_bytes <= dense, "no step may cost more than dense"
+                assert wire.ledger.payload_ratio is not None
+                return wire.ledger.payload_ratio
+
+        return together(4, one)[0]
+
+    assert ratio(0.9) == 1.0
+    assert ratio(0.1) == pytest.approx(4 / 0.6, rel=1e-6)
+
+
 def test_parts_send_each_tensor_its_own_way() -> None:
     def biases(name: str, shape: tuple[int, ...]) -> bool:
         return name.endswith("bias")

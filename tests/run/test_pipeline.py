@@ -72,6 +72,33 @@ def test_boundaries_carry_activations_and_errors() -> None:
         assert sent == STEPS * (4 * batch * width + header)
 
 
+def test_norms_of_the_answer_are_those_of_their_owner() -> None:
+    def one(rank: int) -> Tensor:
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None), nn.Linear(2, 1))
+        nn.init.eye_(model[0].weight)
+        nn.init.zeros_(model[0].bias)
+        with join(layerwise(2, cuts=(2,)), model, torch.optim.SGD(model.parameters(), lr=0.0)) as wire:
+            for _ in range(4):
+                wire.batch(torch.tensor([[1.0, 3.0], [3.0, 5.0]]), torch.zeros(2, 1), F.mse_loss)
+                wire.step()
+        return model[1].running_mean.clone()  # type: ignore[union-attr]
+
+    for mean in together(2, one):
+        torch.testing.assert_close(mean, torch.tensor([2.0, 4.0]))
+
+
+def test_a_stage_may_have_no_weights() -> None:
+    def one(rank: int) -> float:
+        model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1))
+        with join(layerwise(3), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            for _ in range(6):
+                wire.batch(torch.ones(2, 2), torch.zeros(2, 1), F.mse_loss)
+                wire.step()
+        return float(model(torch.ones(1, 2)).detach().abs())
+
+    assert len(set(together(3, one))) == 1
+
+
 def backward_by_hand() -> tuple[Tensor, Tensor]:
     """Two stages of one weight each, f = (w1·w0·x)²/2 at x = 1; what pipelined back-propagation does to them."""
     w0, w1, rate = 0.5, 2.0, 0.1

@@ -15,7 +15,7 @@ from tightwire.run.join import join
 from tightwire.run.serve import Client
 from tightwire.run.together import together
 from tightwire.run.wire import Wire
-from tightwire.schedules.clock import every_step
+from tightwire.schedules.clock import asynchronous, every_step
 from tightwire.server.shard import Export, Exported
 
 
@@ -46,6 +46,41 @@ def test_every_push_counts_once_whatever_the_order(seed: int, workers: int) -> N
     assert sum(last["staleness"].values()) == 5 * workers  # type: ignore[attr-defined]
     if workers == 1:
         assert set(last["staleness"]) == {0}  # type: ignore[call-overload]
+
+
+@given(st.integers(0, 1000))
+def test_all_workers_end_with_the_same_answer(seed: int) -> None:
+    weights = [w for w, _, _ in together(3, lambda rank: descend(asgd(), 5), order=shuffled(seed))]
+    assert all(torch.equal(weight, weights[0]) for weight in weights)
+
+
+def test_between_fetches_the_worker_does_not_move() -> None:
+    def one(rank: int) -> list[float]:
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.zeros_(model.weight)
+        seen = []
+        recipe = asgd().but(schedule=asynchronous(fetch=3))
+        with join(recipe, model, torch.optim.SGD(model.parameters(), lr=1.0)) as wire:
+            for _ in range(6):
+                model(torch.ones(1, 1)).sum().backward()
+                wire.step()
+                seen.append(float(model.weight.detach()))
+        return seen
+
+    assert together(1, one) == [[0, 0, -3, -3, -3, -6]]
+
+
+def test_loss_scaling_does_not_hold_workers_together() -> None:
+    def one(rank: int) -> int:
+        model = nn.Linear(2, 2)
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        with join(asgd(), model, torch.optim.SGD(model.parameters(), lr=0.1), scaler=scaler) as wire:
+            for _ in range(2 + 3 * rank):
+                scaler.scale(model(torch.ones(1, 2)).sum()).backward()
+                wire.step()
+            return wire.clock
+
+    assert together(2, one) == [2, 5]
 
 
 def test_orders_really_differ_and_seeds_repeat() -> None:

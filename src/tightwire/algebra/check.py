@@ -52,13 +52,13 @@ def _check_shape(recipe: AnyRecipe) -> None:
 
 def _check_handover(name: str, legs: tuple[Phase, ...]) -> None:
     for before, after in pairwise(legs):
-        owing = [leaf.recipe.name for leaf in leaves(before.recipe) if leaf.recipe.up[0].keeps]
-        deaf = [leaf.recipe.name for leaf in leaves(after.recipe) if leaf.recipe.send.when != "backward"]
-        if owing and deaf:
-            raise RecipeError(
-                f"{name}: at step {before.until} {owing[0]} still owes gradients, and {deaf[0]} sends none to add them "
-                "to; put a phase of sync_sgd() between them"
-            )
+        for owing in (leaf.recipe for leaf in leaves(before.recipe) if leaf.recipe.up[0].keeps):
+            deaf = [leaf.recipe for leaf in leaves(after.recipe) if leaf.recipe.send != owing.send]
+            if deaf:
+                raise RecipeError(
+                    f"{name}: at step {before.until} {owing.name} still owes {owing.send}, which {deaf[0].name} cannot "
+                    f"pay, because it sends {deaf[0].send}; put a phase between them that sends {owing.send} densely"
+                )
 
 
 def _check_seats(r: Recipe) -> None:
@@ -83,6 +83,11 @@ def _check_payload(r: Recipe) -> None:
                 f"{r.name}: {axis}=ways(…) needs an exchange that goes up and down; {r.exchange} goes one way: give "
                 f"one {axis}, or use exchange=owners() or server()"
             )
+    if isinstance(r.memory, Ways) and r.exchange.pattern == "server":
+        raise RecipeError(
+            f"{r.name}: memory={r.memory} has a way down, but a server sends its centre itself and owes nothing; "
+            f"write memory={r.up[0]}"
+        )
     for _, codec in (r.up, r.down) if two_way else ():
         if codec.init(_PROBE):
             raise RecipeError(

@@ -13,7 +13,7 @@ There is no eleventh axis: what does not fit is a plain loop in ``examples/``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from tightwire.algebra.codec import Codec
@@ -223,21 +223,28 @@ def leaves(recipe: AnyRecipe) -> list[Leaf]:
             return [leaf for choice in recipe.choices for leaf in leaves(choice.recipe)]
 
 
-def describe(recipe: AnyRecipe) -> str:
-    """One line that two workers can compare: the same text means the same recipe."""
+def describe(recipe: AnyRecipe, without: frozenset[str] = frozenset()) -> str:
+    """One line that two workers can compare: the same text means the same recipe, but for axes left out."""
     match recipe:
         case Recipe():
-            axes = (f"{axis}={_plain(value)}" for axis, value in vars(recipe).items() if axis != "name")
+            left_out = without | {"name"}
+            axes = (f"{axis}={_plain(value)}" for axis, value in vars(recipe).items() if axis not in left_out)
             return f"{recipe.name}({', '.join(axes)})"
         case Phases():
-            return f"phases({', '.join(f'({leg.until}, {describe(leg.recipe)})' for leg in recipe.legs)})"
+            return f"phases({', '.join(f'({leg.until}, {describe(leg.recipe, without)})' for leg in recipe.legs)})"
         case Tiers():
-            return f"tiers({describe(recipe.inner)}, {describe(recipe.outer)}, by={_plain(recipe.by)})"
+            inner, outer = describe(recipe.inner, without), describe(recipe.outer, without)
+            return f"tiers({inner}, {outer}, by={_plain(recipe.by)})"
         case Parts():
-            inside = (f"({_plain(choice.match)}, {describe(choice.recipe)})" for choice in recipe.choices)
+            inside = (f"({_plain(choice.match)}, {describe(choice.recipe, without)})" for choice in recipe.choices)
             return f"parts({', '.join(inside)})"
 
 
 def _plain(value: object) -> str:
-    """A value's text without memory addresses."""
-    return str(getattr(value, "__qualname__", None) or value)
+    """A value's text: the same in every process, so without memory addresses."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = ", ".join(f"{f.name}={_plain(getattr(value, f.name))}" for f in fields(value))
+        return f"{type(value).__name__}({inside})"
+    if callable(value):
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return repr(value)

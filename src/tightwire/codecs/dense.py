@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.codec import Combines, DenseSent, Encoded, Payload, one_round
 from tightwire.algebra.tensors import Bucket, Spec, State
@@ -17,8 +18,8 @@ class Dense:
     40
     """
 
-    combines: Combines = "sum"
-    identity: bool = True
+    combines: ClassVar[Combines] = "sum"
+    identity: ClassVar[bool] = True
 
     def init(self, spec: Spec) -> State:
         """Nothing is kept."""

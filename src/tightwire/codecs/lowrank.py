@@ -12,6 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,8 +33,8 @@ class LowRank:
 
     rank: int
     min_shrink: float = 2.0
-    combines: Combines = "sum"
-    identity: bool = False
+    combines: ClassVar[Combines] = "sum"
+    identity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.rank < 1:

@@ -11,6 +11,7 @@ output unit, which lie next to each other in PyTorch's layout. A one-dimensional
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,8 +33,8 @@ class OneBit:
     205
     """
 
-    combines: Combines = "gather"
-    identity: bool = False
+    combines: ClassVar[Combines] = "gather"
+    identity: ClassVar[bool] = False
 
     def init(self, spec: Spec) -> State:
         """Nothing is kept."""

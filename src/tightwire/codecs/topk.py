@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -34,8 +35,8 @@ class TopK:
     """
 
     density: Knob
-    combines: Combines = "gather"
-    identity: bool = False
+    combines: ClassVar[Combines] = "gather"
+    identity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.density) and not 0 < self.density <= 1:

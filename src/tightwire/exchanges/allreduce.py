@@ -5,7 +5,7 @@
 | ring              | 2(P−1)    | 2(P−1)/P · n                   |
 | halving-doubling  | 2 log₂P   | 2(P−1)/P · n   (P a power of 2)|
 | multi-ring        | Σ2(P_i−1) | 2(P−1)/P · n                   |
-| tree              | 2⌈log₂P⌉  | up to 2⌈log₂P⌉ · n at the root |
+| tree              | 2⌈log₂P⌉  | ⌈log₂P⌉ · n at the root        |
 
 `allreduce` lets the link use its own collective (gloo's, NCCL's), whose bytes are then modelled as a ring's.
 Ring and tree: Patarasu & Yuan 2009; FireCaffe (arXiv 1511.00175). Halving-doubling: Thakur et al. 2005, as used by
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.errors import RecipeError
@@ -36,8 +36,8 @@ class AllReduce:
     graph: Graph
     native: str | None = None
     dims: tuple[int, ...] | None = None
-    pattern: Pattern = "reduce"
-    carries: frozenset[Combines] = frozenset({"sum"})
+    pattern: ClassVar[Pattern] = "reduce"
+    carries: ClassVar[frozenset[Combines]] = frozenset({"sum"})
 
     def pieces(self, world: World) -> int:
         """Parts of the buffer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
@@ -22,9 +22,9 @@ class Gather:
     """Every payload to everybody, in one round."""
 
     format: Literal["cheaper", "as_encoded"] = "cheaper"
-    native: str | None = None
-    pattern: Pattern = "gather"
-    carries: frozenset[Combines] = frozenset({"gather"})
+    native: ClassVar[str | None] = None
+    pattern: ClassVar[Pattern] = "gather"
+    carries: ClassVar[frozenset[Combines]] = frozenset({"gather"})
 
     def pieces(self, world: World) -> int:
         """One slot a rank."""

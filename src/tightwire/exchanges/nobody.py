@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
@@ -14,9 +15,9 @@ from tightwire.algebra.world import World
 class Nobody:
     """Nothing leaves."""
 
-    native: str | None = None
-    pattern: Pattern = "nobody"
-    carries: frozenset[Combines] = frozenset({"sum", "gather"})
+    native: ClassVar[str | None] = None
+    pattern: ClassVar[Pattern] = "nobody"
+    carries: ClassVar[frozenset[Combines]] = frozenset({"sum", "gather"})
 
     def pieces(self, world: World) -> int:
         """The whole buffer."""

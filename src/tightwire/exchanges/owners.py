@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
@@ -22,9 +23,9 @@ from tightwire.exchanges import graphs
 class Owners:
     """Pieces to their owners; `down` brings the encoded sums back."""
 
-    native: str | None = None
-    pattern: Pattern = "owners"
-    carries: frozenset[Combines] = frozenset({"sum", "gather"})
+    native: ClassVar[str | None] = None
+    pattern: ClassVar[Pattern] = "owners"
+    carries: ClassVar[frozenset[Combines]] = frozenset({"sum", "gather"})
 
     def pieces(self, world: World) -> int:
         """One slot for each pair of sender and owner."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
@@ -18,9 +19,9 @@ from tightwire.algebra.world import World
 class Server:
     """Workers meet the centre, never each other."""
 
-    native: str | None = None
-    pattern: Pattern = "server"
-    carries: frozenset[Combines] = frozenset({"sum", "gather"})
+    native: ClassVar[str | None] = None
+    pattern: ClassVar[Pattern] = "server"
+    carries: ClassVar[frozenset[Combines]] = frozenset({"sum", "gather"})
 
     def pieces(self, world: World) -> int:
         """The whole buffer at once."""

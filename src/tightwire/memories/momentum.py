@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -32,8 +32,8 @@ class MomentumCorrection:
 
     momentum: float = 0.9
     masking: Masking = "where_sent"
-    keeps: bool = True
-    listens: bool = False
+    keeps: ClassVar[bool] = True
+    listens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:

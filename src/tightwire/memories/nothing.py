@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,9 +17,9 @@ from tightwire.algebra.world import At
 class Nothing:
     """The value to send is the gradient itself."""
 
-    keeps: bool = False
-    momentum: float = 0.0
-    listens: bool = False
+    keeps: ClassVar[bool] = False
+    momentum: ClassVar[float] = 0.0
+    listens: ClassVar[bool] = False
 
     def init(self, spec: Spec) -> State:
         """Nothing."""

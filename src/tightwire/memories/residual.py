@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -26,8 +26,8 @@ class Residual:
     """Keep the rest and send it later."""
 
     against: Literal["sent", "received"] = "sent"
-    keeps: bool = True
-    momentum: float = 0.0
+    keeps: ClassVar[bool] = True
+    momentum: ClassVar[float] = 0.0
 
     @property
     def listens(self) -> bool:

@@ -65,8 +65,8 @@ entry = RecipeEntry(
         ),
         Equals(
             "averaging progress is averaging weights",
-            Case(local_sgd(5, send="progress"), 3, momentum=0.9),
-            Case(local_sgd(5), 3, momentum=0.9),
+            Case(local_sgd(4, send="progress"), 3, momentum=0.9),
+            Case(local_sgd(4), 3, momentum=0.9),
             within=1e-5,
         ),
     ),

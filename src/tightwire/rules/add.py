@@ -7,7 +7,7 @@ the (small) progress may be compressed. ``over="sum"`` is the parameter server's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
@@ -20,9 +20,9 @@ class Add:
 
     rate: float = 1.0
     over: Literal["mean", "sum"] = "mean"
-    yours: bool = False
-    accepts: Kind = "direction"
-    momentum: float = 0.0
+    yours: ClassVar[bool] = False
+    accepts: ClassVar[Kind] = "direction"
+    momentum: ClassVar[float] = 0.0
 
     def weigh(self, staleness: int, together: int) -> float:
         """Alike, as a mean or as a sum."""

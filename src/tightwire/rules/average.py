@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
@@ -13,9 +14,9 @@ from tightwire.algebra.world import At
 class Average:
     """Model averaging: takes positions."""
 
-    yours: bool = False
-    accepts: Kind = "position"
-    momentum: float = 0.0
+    yours: ClassVar[bool] = False
+    accepts: ClassVar[Kind] = "position"
+    momentum: ClassVar[float] = 0.0
 
     def weigh(self, staleness: int, together: int) -> float:
         """Everybody counts alike."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ from tightwire.algebra.rule import Kind
 class Gradient:
     """The gradient of the worker's batch, bucket by bucket while the backward pass runs."""
 
-    kind: Kind = "direction"
-    when: Literal["backward", "after_local"] = "backward"
-    needs_center: bool = False
+    kind: ClassVar[Kind] = "direction"
+    when: ClassVar[Literal["backward", "after_local"]] = "backward"
+    needs_center: ClassVar[bool] = False
 
     def fill_(self, x: Tensor, weight: Tensor, center: Tensor | None, scale: float) -> None:
         """Never called: gradients are put into their bucket by the hooks of the backward pass."""
@@ -28,9 +28,9 @@ class Gradient:
 class Weights:
     """The worker's weights themselves."""
 
-    kind: Kind = "position"
-    when: Literal["backward", "after_local"] = "after_local"
-    needs_center: bool = False
+    kind: ClassVar[Kind] = "position"
+    when: ClassVar[Literal["backward", "after_local"]] = "after_local"
+    needs_center: ClassVar[bool] = False
 
     def fill_(self, x: Tensor, weight: Tensor, center: Tensor | None, scale: float) -> None:
         """X ← scale · w."""
@@ -41,9 +41,9 @@ class Weights:
 class Progress:
     """How far the worker moved since it last adopted the centre: c − w."""
 
-    kind: Kind = "direction"
-    when: Literal["backward", "after_local"] = "after_local"
-    needs_center: bool = True
+    kind: ClassVar[Kind] = "direction"
+    when: ClassVar[Literal["backward", "after_local"]] = "after_local"
+    needs_center: ClassVar[bool] = True
 
     def fill_(self, x: Tensor, weight: Tensor, center: Tensor | None, scale: float) -> None:
         """X ← scale · (c − w)."""

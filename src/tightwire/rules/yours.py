@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,9 +24,9 @@ from tightwire.algebra.world import At
 class Yours:
     """The seat of the user's optimizer; as `center` it takes the mean over workers as its gradient."""
 
-    yours: bool = True
-    accepts: Kind = "direction"
-    momentum: float = 0.0
+    yours: ClassVar[bool] = True
+    accepts: ClassVar[Kind] = "direction"
+    momentum: ClassVar[float] = 0.0
 
     def weigh(self, staleness: int, together: int) -> float:
         """The mean of what is applied together: of all workers in a collective, of one on an asynchronous server."""
@@ -45,7 +45,7 @@ class Yours:
 class NoLocal:
     """The worker does not move between exchanges."""
 
-    yours: bool = False
+    yours: ClassVar[bool] = False
 
 
 def yours() -> Yours:

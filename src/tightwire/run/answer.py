@@ -11,10 +11,10 @@ Buffers (batch-norm statistics) follow the recipe's policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tightwire.algebra.recipe import Buffers
 from tightwire.run.assembly import Assembly
@@ -26,20 +26,23 @@ _ENTRY = Entry("answer", "answer")
 
 
 @torch.no_grad()
-def bring_answer(worker: Worker, model: nn.Module, owners: Mapping[str, int]) -> None:
-    """Put the answer into the model; ``owners`` says whose stage a tensor belongs to. All ranks call this together."""
+def bring_answer(worker: Worker, model: nn.Module, stages: Sequence[Sequence[Tensor]]) -> None:
+    """Put the answer into the model, all ranks together; ``stages[r]`` is what rank r owns of a split model."""
     for lane in worker.lanes:
         _bring_lane(worker, lane)
-    for owner in sorted(set(owners.values())):
-        owned = [worker.tensors[name] for name, whose in owners.items() if whose == owner]
+    for owner, owned in enumerate(stages):
         worker.assembly.broadcast_(owned, _ENTRY, root=owner)
-    share_buffers(model, worker.lanes[0].recipe.buffers, worker.assembly)
+    if not stages:
+        share_buffers(model, worker.lanes[0].recipe.buffers, worker.assembly)
 
 
 def _bring_lane(worker: Worker, lane: Lane) -> None:
     if lane.label in worker.clients:
-        for name, center in worker.clients[lane.label].center(worker.at()).items():
-            lane.tensors[name].copy_(center)
+        worker.assembly.everyones(b"", _ENTRY)  # every push is in before anybody looks
+        if worker.link.world.rank == 0:
+            for name, center in worker.clients[lane.label].center(worker.at()).items():
+                lane.tensors[name].copy_(center)
+        worker.assembly.broadcast_(lane.tensors.values(), _ENTRY)
     elif lane.recipe.send.needs_center:
         for parcel in lane.parcels:
             assert parcel.center is not None

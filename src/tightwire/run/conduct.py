@@ -47,6 +47,7 @@ def _reduce(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
         transport.reduce_(parcel.x.flat, lane.recipe.exchange, lane.group.outer, entry)
         return
     done = _compress(lane, parcel, at, transport)
+    transport.ledger.produced(done.payload.nbytes)
     transport.reduce_(done.payload.wire, lane.recipe.exchange, lane.group.outer, entry)
     _decode_all(lane, parcel, [done.payload], at)
     _settle(lane, parcel, done, at)
@@ -59,8 +60,10 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     capacity = codec.capacity(parcel.x.spec, at)
     if isinstance(exchange, Switches) and exchange.densely(capacity, parcel.x.spec.nbytes, at.world):
         _decode_all(lane, parcel, [done.payload], at)
+        transport.ledger.produced(parcel.x.flat.nbytes)
         transport.reduce_(parcel.x.flat, allreduce(), members, entry)
     else:
+        transport.ledger.produced(done.payload.nbytes)
         slots: list[Tensor | None] = [None] * at.world.size
         slots[at.world.rank] = done.payload.wire
         arrived = transport.carry(slots, exchange.transfers(at.world), [capacity] * at.world.size, members, entry)
@@ -148,9 +151,7 @@ _PATTERNS: dict[str, Callable[[Lane, Parcel, At, Transport], None]] = {
 
 def _compress(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> Compressed:
     assert parcel.kept is not None
-    done = drive(lane.compressor.compress(parcel.x, parcel.kept, at), _answerer(lane, parcel, transport))
-    transport.ledger.produced(done.payload.nbytes)
-    return done
+    return drive(lane.compressor.compress(parcel.x, parcel.kept, at), _answerer(lane, parcel, transport))
 
 
 def _answerer(lane: Lane, parcel: Parcel, transport: Transport) -> Callable[[Ask], Tensor]:

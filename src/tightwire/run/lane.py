@@ -86,7 +86,7 @@ class Lane:
         spec = parcel.x.spec
         if self.group.speaks and not (self.plain and self.collective):
             parcel.kept = self.compressor.init(spec)
-        if self.recipe.exchange.pattern == "owners":
+        if self.group.speaks and self.recipe.exchange.pattern == "owners":
             me = self.group.outer.index(self.world.rank)
             memory, codec = self.recipe.down
             parcel.kept_down = Composed(memory, codec).init(spec.cut(len(self.group.outer))[me][1])

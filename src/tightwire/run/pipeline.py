@@ -50,11 +50,12 @@ class Passed:
 class Pipeline:
     """This worker's stage."""
 
-    def __init__(self, stage: nn.Module, split: Split, transport: Transport) -> None:
+    def __init__(self, stage: nn.Module, split: Split, transport: Transport, device: torch.device) -> None:
         self.stage = stage
         self.split = split
         self.trace: list[Passed] = []
         self._transport = transport
+        self._device = device
         self._me = transport.link.world.rank
         self._last = self._me == split.stages - 1
         self._tick = 0
@@ -136,7 +137,7 @@ class Pipeline:
         port.receive(body.view(-1), source, tag).wait(self._transport.timeout_s)
         nbytes = head.nbytes + body.nbytes
         self._transport.ledger.moved("boundary", f"{source}-{self._me}", tx=0, rx=nbytes, known="counted")
-        return body.to(next(self.stage.parameters()).device)
+        return body.to(self._device)
 
     def _land(self, before: int) -> None:
         """What was sent in ticks before ``before`` has left."""

@@ -78,7 +78,10 @@ def _answer(worker: Worker, states: Sequence[dict[str, Any]]) -> dict[str, Tenso
     """The answer of the old world: what everybody starts from in the new one."""
     weights = dict(states[0]["weights"])
     for lane in worker.lanes:
-        if not lane.early:
+        if lane.recipe.send.needs_center:
+            centers = states[0]["lanes"]["center"]["center"]
+            weights |= {name: centers[name] for name in lane.tensors}
+        elif not lane.early:
             for name in lane.tensors:
                 weights[name] = torch.stack([state["weights"][name].float() for state in states]).mean(0)
     return weights
@@ -150,7 +153,7 @@ def _changes(worker: Worker, before: int) -> list[str]:
     if any(lane.remembers for lane in worker.lanes):
         said.append(f"what rank j owed is now owed by rank j mod {now}; the sum over workers is the same")
     if any(not lane.early for lane in worker.lanes):
-        said.append(f"all workers start from the mean of the {before} workers' weights, which is the answer they had")
+        said.append(f"all workers start from the answer the {before} workers had: their centre, or their mean")
     said.append(f"the optimizer state of rank k is that of old rank k mod {before}; random states start anew")
     said.append("the ledger counts from zero")
     return said

@@ -62,6 +62,9 @@ class Client:
         reply = self._ask(push, sum(wire.nbytes for wire in wires.values()))
         self._settle(sent, reply.dropped, at)
         self._adopt(reply, at)
+        if self.lane.early:
+            for weight in self.lane.tensors.values():
+                weight.grad = None  # the server stepped; the worker's optimizer must not
 
     def center(self, at: At) -> dict[str, Tensor]:
         """The centre as it is, by tensor."""
@@ -124,7 +127,6 @@ class Client:
                 parcel.center.flat.copy_(center.flat)
             for name, weight in parcel.tensors.items():
                 self.lane.recipe.adopt.adopt_(weight, center[name])
-                weight.grad = None  # the server stepped; the worker's optimizer must not
 
     def _make_shard(self, at: At) -> Shard:
         center = {}

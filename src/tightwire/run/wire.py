@@ -43,7 +43,7 @@ class Wire:
         self._shares: list[Share[Any]] = []
         self._drawn: list[float] = []
         self._pipeline: Pipeline | None = None
-        self._owners: dict[str, int] = {}
+        self._stages: list[list[Tensor]] = []  # what each rank owns of a split model
         self._open = True
 
     # ── who and where ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +125,7 @@ class Wire:
         self._require_open()
         self.drain()
         own = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-        bring_answer(self._worker, self.model, self._owners)
+        bring_answer(self._worker, self.model, self._stages)
         try:
             yield self.model
         finally:
@@ -188,7 +188,9 @@ class Wire:
             canonical(name): [list(t.shape), str(t.dtype).removeprefix("torch.")]
             for name, t in self.model.state_dict().items()
         }
-        return checkpoint.Description(self.clock, self.size, describe(self._worker.recipe), tensors)
+        # how tensors are packed does not matter to a checkpoint
+        recipe = describe(self._worker.recipe, without=frozenset({"grain"}))
+        return checkpoint.Description(self.clock, self.size, recipe, tensors)
 
     # ── beginning and end ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,12 +223,12 @@ class Wire:
             )
 
     def _cut(self, split: Split) -> None:
-        names = {id(p): name for name, p in self._worker.tensors.items()}
+        device = next(self.model.parameters()).device
         for rank in range(split.stages):
             stage = stage_of(self.model, split.stages, rank, split.cuts)
-            self._owners |= {names[id(p)]: rank for p in stage.parameters() if id(p) in names}
+            self._stages.append([*stage.parameters(), *stage.buffers()])
             if rank == self.rank:
-                self._pipeline = Pipeline(stage, split, self._worker.transport)
+                self._pipeline = Pipeline(stage, split, self._worker.transport, device)
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -257,7 +259,8 @@ class Wire:
             if kind is None:
                 self._worker.finish()
                 self.drain()
-                bring_answer(self._worker, self.model, self._owners)
+                self._worker.settle()
+                bring_answer(self._worker, self.model, self._stages)
         finally:
             self.close(leave=kind is None)
 

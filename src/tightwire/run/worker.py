@@ -200,7 +200,7 @@ class Worker:
 
     def shares_gradients(self) -> bool:
         """Whether what one rank computes reaches the others before the optimizer steps."""
-        return any(lane.early for lane in self.lanes)
+        return any(lane.early and lane.collective for lane in self.lanes)
 
     def _exchange_weights(self, *, before_local: bool) -> None:
         """3: local recipes that are due."""
@@ -217,6 +217,7 @@ class Worker:
         """One exchange of a lane that sends after the local step."""
         for parcel in lane.parcels:
             lane.fill(parcel)
+            parcel.pay_debts()
             self._pending[parcel.label] = (self._submit(lane, parcel), self.settings.step_timeout_s)
         for parcel in lane.parcels:
             self._await(parcel)
@@ -237,9 +238,10 @@ class Worker:
             self.emit(event.Switched, recipe=" + ".join(lane.recipe.name for lane in self.lanes))
 
     def settle(self) -> None:
-        """Bring workers that ran apart together: a phase ends with everybody at the answer."""
+        """Bring workers that ran apart together: a phase, and a run, ends with everybody's steps in the answer."""
         for lane in self.lanes:
-            if not lane.early and lane.collective:
+            exchanged = self.clock > 0 and lane.recipe.schedule.due(self.clock - 1).push
+            if not lane.early and lane.collective and not exchanged:
                 self.average(lane)
 
     # ── odds and ends ─────────────────────────────────────────────────────────────────────────────────────────────

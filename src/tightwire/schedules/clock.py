@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.schedule import Due, Meta, Verdict, View
@@ -17,7 +18,7 @@ class Every:
     """
 
     tau: int = 1
-    lockstep: bool = True
+    lockstep: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.tau < 1:
@@ -48,7 +49,7 @@ class Asynchronous:
 
     push: int = 1
     fetch: int = 1
-    lockstep: bool = False
+    lockstep: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.push < 1 or self.fetch < 1:
