@@ -133,6 +133,14 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
         lambda: recipe(split=layerwise(2)),
         ("Layerwise(stages=2", "nobody to exchange them with", "use exchange=nobody()"),
     ),
+    "weights by a codec for steps": (
+        lambda: recipe("w", local=yours(), send=weights(), codec=topk(0.1), exchange=gather(), center=average()),
+        ("w: codec=TopK(density=0.1)", "wrong for weights", "send=progress()"),
+    ),
+    "a centre by a codec for steps": (
+        lambda: recipe("s", codec=ways(up=topk(0.5), down=topk(0.1)), exchange=server(), schedule=asynchronous()),
+        ("s: codec=TopK(density=0.1)", "dense() on the way down"),
+    ),
     "a tier that gathers": (
         lambda: check(tiers(recipe("in", codec=onebit(), exchange=gather()), A)),
         ("in: inside a tier", "Gather(", "use tiers(sync_sgd(), …)"),

@@ -210,12 +210,10 @@ class Plain:
         weight.copy_(center)
 
 
-@pytest.mark.xfail(strict=True, reason="a part that is no dataclass is printed with its address")
 def test_a_part_that_is_no_dataclass_is_described_without_its_address() -> None:
     assert describe(recipe(adopt=Plain())) == describe(recipe(adopt=Plain()))
 
 
-@pytest.mark.xfail(strict=True, reason="a partial is described by its type alone")
 def test_knobs_with_different_arguments_are_described_differently() -> None:
     one, two = (recipe(codec=topk(partial(staircase(1.0), level)), exchange=gather()) for level in (1, 2))  # type: ignore[arg-type]
     assert describe(one) != describe(two)

@@ -109,7 +109,7 @@ def test_what_is_said_to_be_sent_is_what_arrives_in_any_precision(dtype: torch.d
     assert torch.equal(left.flat, x.flat - rebuilt(x).flat)
 
 
-@pytest.mark.parametrize("shape", [(0,), (3, 0), pytest.param((0, 3), marks=pytest.mark.xfail(strict=True))])
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
 def test_tensors_without_elements_are_carried(shape: tuple[int, ...]) -> None:
     x = Bucket(torch.tensor([1.0, -1.0]), Spec.pack([("empty", shape), ("b", (2,))]))
     assert rebuilt(x)["b"].tolist() == [1.0, -1.0]

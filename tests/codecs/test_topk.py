@@ -137,7 +137,6 @@ def test_half_precision_is_carried_exactly(dtype: torch.dtype) -> None:
     assert torch.equal(rebuilt(topk(1.0), x).flat, x.flat)
 
 
-@pytest.mark.xfail(strict=True, reason="values travel in 32 bits, but Sent subtracts them in 64")
 def test_double_precision_is_not_said_to_be_sent_where_it_is_not() -> None:
     x = bucket(1 / 3, 2 / 3, dtype=torch.float64)
     left = Bucket(x.flat.clone(), x.spec)

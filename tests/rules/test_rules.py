@@ -162,9 +162,6 @@ class Halved(torch.optim.SGD):
         super().step(closure)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AttributeError, reason="copy() keeps what torch pickles: groups, state, defaults"
-)
 def test_an_optimizer_of_your_own_keeps_its_attributes() -> None:
     net = model()
     (other, _), copies = like(Halved(net.parameters(), 0.1, 0.5), net)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from tests.server.shards import SPECS, START, flat, push, shard_with_optimizer
@@ -27,7 +26,6 @@ def test_without_rates_the_optimizer_keeps_its_own() -> None:
     assert torch.equal(made.center["second"]["v"], START["second"] - 0.25)
 
 
-@pytest.mark.xfail(strict=True, reason="a departure applies what is held without the rates it was pushed with")
 def test_learning_rates_follow_a_push_that_a_departure_releases() -> None:
     made = shard_with_optimizer(every_step(), workers=2)
     made.handle(push(0, 0, rates=(1.0, 2.0)))

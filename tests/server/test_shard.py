@@ -163,7 +163,6 @@ class InPairs(OnlyFresh):
         return Verdict.APPLY if len(view.held) + 1 >= 2 else Verdict.HOLD
 
 
-@pytest.mark.xfail(strict=True, reason="after a departure the last held contribution is shown as held and as arriving")
 def test_a_departure_does_not_make_one_contribution_two() -> None:
     made = shard(InPairs(), workers=3)
     made.handle(push(0, 0))
@@ -268,7 +267,6 @@ def test_a_push_that_is_not_used_is_reported_as_dropped(pull: bool) -> None:
     assert made.clocks == {0: 1, 1: 1}
 
 
-@pytest.mark.xfail(strict=True, reason="a shard does not remember what became of a push")
 def test_a_dropped_push_that_is_repeated_is_reported_as_dropped_again() -> None:
     made = shard(OnlyFresh())
     made.handle(push(0, 0, version=0))
@@ -303,7 +301,6 @@ def test_a_damaged_payload_is_refused_and_nothing_is_noted(codec: Codec) -> None
     assert [worker for worker, _ in made.handle(Push(0, 0, Meta(0, 0), good))] == [0]
 
 
-@pytest.mark.xfail(strict=True, reason="Dense.decode_ adds whatever torch can broadcast, and else raises RuntimeError")
 @pytest.mark.parametrize("numel", [1, 3, 5])
 def test_a_damaged_dense_payload_is_refused_and_nothing_is_noted(numel: int) -> None:
     made = shard(asynchronous(), workers=1)

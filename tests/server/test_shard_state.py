@@ -33,16 +33,13 @@ def with_adam() -> Shard:
     return shard_with_optimizer(every_step(), torch.optim.Adam, workers=3)
 
 
-SHARED = pytest.mark.xfail(strict=True, reason="the mover's state is exported as it is, not copied")
-
-
 @pytest.mark.parametrize(
     ("make", "by"),
     [
         (with_rule, directly),
         (with_rule, through_a_file),
         (with_adam, through_a_file),
-        pytest.param(with_adam, directly, marks=SHARED),
+        (with_adam, directly),
     ],
 )
 def test_a_shard_goes_on_as_the_one_it_was_copied_from(make: Callable[[], Shard], by: Callable[[Any], Any]) -> None:
@@ -72,13 +69,12 @@ def test_in_a_new_world_the_centre_stays_and_the_counts_begin_anew() -> None:
         one.handle(push(0, sequence))
     two.handle(Import(0, through_a_file(one.state()), new_world=True))
     assert torch.equal(flat(two), flat(one))
-    assert (two.version, two.clocks, two.sequences) == (3, {}, {})
+    assert (two.version, two.clocks, two.taken) == (3, {}, {})
     two.handle(push(0, 0, version=3))
     assert torch.equal(flat(two), ORIGIN - 4)
     assert dict(two.staleness) == {0: 2, 1: 1, 2: 1}
 
 
-@pytest.mark.xfail(strict=True, reason="restore(new_world=True) leaves the sequences that were there")
 def test_in_a_new_world_the_counts_begin_anew_on_a_shard_that_was_used() -> None:
     made = shard(asynchronous())
     made.handle(push(0, 0))
@@ -89,7 +85,7 @@ def test_in_a_new_world_the_counts_begin_anew_on_a_shard_that_was_used() -> None
     assert torch.equal(flat(made), ORIGIN - 2)
 
 
-@pytest.mark.parametrize("make", [with_rule, pytest.param(with_adam, marks=SHARED)])
+@pytest.mark.parametrize("make", [with_rule, with_adam])
 def test_what_was_exported_does_not_change_when_the_shard_goes_on(make: Callable[[], Shard]) -> None:
     made = make()
     for worker in range(3):

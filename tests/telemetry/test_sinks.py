@@ -112,7 +112,6 @@ def test_tuples_become_lists(tmp_path: Path) -> None:
     assert lines(sink.path)[0]["changes"] == ["a", "b"]
 
 
-@pytest.mark.xfail(strict=True, reason="NaN and Infinity are no JSON, but are written")
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_is_still_json(tmp_path: Path, loss: float) -> None:
     sink = JsonLines(tmp_path / "events.jsonl")

@@ -88,6 +88,14 @@ def _check_payload(r: Recipe) -> None:
             f"{r.name}: memory={r.memory} has a way down, but a server sends its centre itself and owes nothing; "
             f"write memory={r.up[0]}"
         )
+    positions = [r.up[1]] if r.send.kind == "position" else []
+    positions += [r.codec.down] if isinstance(r.codec, Ways) and r.exchange.pattern == "server" else []
+    for codec in positions:
+        if codec.combines == "gather":
+            raise RecipeError(
+                f"{r.name}: codec={codec} keeps only part of what it is given, which is right for steps and wrong for "
+                "weights; use send=progress(), or dense() on the way down"
+            )
     for _, codec in (r.up, r.down) if two_way else ():
         if codec.init(_PROBE):
             raise RecipeError(

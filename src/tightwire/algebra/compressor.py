@@ -76,8 +76,8 @@ class Composed:
 
     def compress(self, x: Bucket, kept: Kept, at: At) -> Generator[Ask, Tensor, Compressed]:
         """Memory first, then codec."""
-        if self.memory.keeps:
-            refuse_not_finite(x)  # a NaN that enters a memory never leaves it
+        if self.memory.keeps or not self.codec.identity:
+            refuse_not_finite(x)  # a NaN that enters a memory never leaves it, and a codec may lose it
         value = self.memory.before(x, kept.memory, at)
         encoded: Encoded = yield from self.codec.encode(value, kept.codec, at)
         return Compressed(encoded.payload, encoded.sent, value)
@@ -94,6 +94,6 @@ def refuse_not_finite(x: Bucket) -> None:
     for segment, flat in x.segments():
         if not bool(torch.isfinite(flat).all()):
             raise NotFiniteError(
-                f"the gradient of {segment.name!r} holds NaN or infinity, which its memory would keep for ever: "
+                f"the gradient of {segment.name!r} holds NaN or infinity, which cannot be compressed or remembered: "
                 "lower the learning rate, clip, or pass the GradScaler to join(scaler=…)"
             )

@@ -12,8 +12,11 @@ There is no eleventh axis: what does not fit is a plain loop in ``examples/``.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from types import FunctionType
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from tightwire.algebra.codec import Codec
@@ -27,6 +30,7 @@ from tightwire.algebra.split import Split
 from tightwire.algebra.world import Grouping, host
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 forever = 2**62
 """The end of the last phase."""
 
@@ -35,11 +39,11 @@ Buffers = Literal["average", "first", "local"]
 
 
 @dataclass(frozen=True)
-class Ways(Generic[T]):
+class Ways(Generic[T_co]):
     """One part for the way up (worker to centre) and one for the way down."""
 
-    up: T
-    down: T
+    up: T_co
+    down: T_co
 
 
 @dataclass(frozen=True)
@@ -242,9 +246,21 @@ def describe(recipe: AnyRecipe, without: frozenset[str] = frozenset()) -> str:
 
 def _plain(value: object) -> str:
     """A value's text: the same in every process, so without memory addresses."""
+    match value:
+        case partial():
+            return f"partial({_plain(value.func)}, {_plain(value.args)}, {_plain(value.keywords)})"
+        case FunctionType():
+            code = value.__code__
+            which = zlib.crc32(code.co_code + repr(code.co_consts).encode()) if "<lambda>" in value.__qualname__ else ""
+            return f"{value.__module__}.{value.__qualname__}{which}"
+        case tuple() | list():
+            return f"({', '.join(map(_plain, value))})"
+        case dict():
+            return f"{{{', '.join(f'{key}: {_plain(inside)}' for key, inside in sorted(value.items()))}}}"
     if is_dataclass(value) and not isinstance(value, type):
-        inside = ", ".join(f"{f.name}={_plain(getattr(value, f.name))}" for f in fields(value))
-        return f"{type(value).__name__}({inside})"
-    if callable(value):
-        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return repr(value)
+        inside = {f.name: getattr(value, f.name) for f in fields(value)}
+    elif type(value).__repr__ is object.__repr__:
+        inside = dict(vars(value)) if hasattr(value, "__dict__") else {}
+    else:
+        return repr(value)
+    return f"{type(value).__qualname__}({', '.join(f'{name}={_plain(part)}' for name, part in inside.items())})"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightwire.algebra.codec import Combines, DenseSent, Encoded, Payload, one_round
+from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 
@@ -32,6 +33,8 @@ class Dense:
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Out ← out + wire."""
+        if payload.nbytes != out.spec.nbytes:
+            raise PayloadError(f"a dense payload of {payload.nbytes} bytes where {out.spec.nbytes} belong")
         out.flat.add_(payload.wire.view(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:

@@ -58,7 +58,7 @@ class LowRank:
             left = yield Ask("sum", torch.cat([part.flatten() for part in left_parts]))
             basis = {key: torch.linalg.qr(left_NR)[0] for key, left_NR in _unpack(left, matrices, left_parts)}
         right = {key: matrix.T @ basis[key] for key, matrix in matrices.items()}
-        rest = {s.key: flat.clone() for s, flat in x.segments() if not self._shrinks(s)}
+        rest = {s.key: flat.float().clone() for s, flat in x.segments() if not self._shrinks(s)}
         pieces = [t.flatten().float() for t in (*right.values(), *rest.values())]
         wire = torch.cat(pieces) if pieces else x.flat.new_empty(0, dtype=torch.float32)
         return Encoded(Payload(wire, local=basis), FactorSent(basis, right, rest))

@@ -93,6 +93,8 @@ def row_means(x_RC: Tensor) -> Tensor:
 
 
 def _rebuild(positive_N: Tensor, mean_R2: Tensor, *, out: Tensor) -> Tensor:
+    if not positive_N.numel():
+        return out
     positive_RC = positive_N.view(mean_R2.shape[0], -1)
     low_R1, high_R1 = mean_R2[:, :1], mean_R2[:, 1:]
     out.view_as(positive_RC).copy_(torch.where(positive_RC, high_R1, low_R1))

@@ -39,8 +39,8 @@ class TopK:
     identity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not callable(self.density) and not 0 < self.density <= 1:
-            raise RecipeError(f"topk(density={self.density}): a density lies above 0 and at most at 1")
+        if not callable(self.density):
+            kept(1, self.density)
 
     def init(self, spec: Spec) -> State:
         """Nothing is kept."""
@@ -52,10 +52,10 @@ class TopK:
         density = value_at(self.density, at)
         chosen = [s.offset + largest(flat, kept(s.numel, density)) for s, flat in x.segments()]
         index_K = torch.cat(chosen) if chosen else x.flat.new_empty(0, dtype=torch.int64)
-        value_K = x.flat[index_K]
-        gap_T, value_T = gaps_from_index(index_K, value_K.float()) if len(index_K) else (index_K.short(), value_K)
-        wire = torch.cat([value_T.float().view(torch.uint8), gap_T.view(torch.uint8)])
-        return Encoded(Payload(wire), SparseSent(index_K, value_K))
+        value_K = x.flat[index_K].float()
+        gap_T, value_T = gaps_from_index(index_K, value_K) if len(index_K) else (index_K.short(), value_K)
+        wire = torch.cat([value_T.view(torch.uint8), gap_T.view(torch.uint8)])
+        return Encoded(Payload(wire), SparseSent(index_K, value_K.to(x.flat.dtype)))
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add the values at their positions."""
@@ -81,6 +81,8 @@ def kept(numel: int, density: float) -> int:
     >>> kept(10, 0.001), kept(2000, 0.001), kept(0, 0.5)
     (1, 2, 0)
     """
+    if not 0 < density <= 1:
+        raise RecipeError(f"topk(density={density}): a density lies above 0 and at most at 1")
     return min(numel, ceil(numel * density))
 
 

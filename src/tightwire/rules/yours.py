@@ -71,6 +71,7 @@ def optimizer_like(
             groups.append({**settings, "params": [copies[name] for name in held]})
             taken.append(index)
     like = copy(optimizer)  # as unpickling does it: no constructor has to be guessed
+    like.__dict__ |= {key: value for key, value in vars(optimizer).items() if key not in vars(like)}
     like.state = defaultdict(dict)
     like.param_groups = groups
     return like, tuple(taken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.world import At
 
 
@@ -20,6 +21,12 @@ class Staircase:
     levels: tuple[float, ...]
     every: int = 1
     unit: Literal["epoch", "step"] = "epoch"
+
+    def __post_init__(self) -> None:
+        if not self.levels or self.every < 1:
+            raise RecipeError(
+                f"staircase{self.levels}, every={self.every}: it needs a level, and one {self.unit} for each"
+            )
 
     def __call__(self, at: At) -> float:
         """The level that holds now."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -136,6 +137,7 @@ class Held:
 
     meta: Meta
     values: Mapping[str, Bucket]
+    rates: tuple[float, ...] = ()
     unused: frozenset[str] = frozenset()
 
 
@@ -152,7 +154,7 @@ class Shard:
     at: At
     version: int = 0
     clocks: dict[int, int] = field(default_factory=dict)
-    sequences: dict[int, int] = field(default_factory=dict)
+    taken: dict[int, tuple[int, bool]] = field(default_factory=dict)  # each worker's last push: sequence, dropped?
     held: list[Held] = field(default_factory=list)
     parked: list[tuple[Meta, bool]] = field(default_factory=list)
     staleness: Counter[int] = field(default_factory=Counter)
@@ -177,19 +179,23 @@ class Shard:
             case Push():
                 return self._push(event)
             case Pull(_, meta):
-                self.parked.append((meta, False))
-                return self._wake()
+                return self._park(meta, False)
 
     def state(self) -> dict[str, Any]:
         """Everything the shard knows, by tensor name."""
         return {
             "center": _by_name(self.center),
-            "mover": self.mover.state(),
+            "mover": deepcopy(self.mover.state()),
             "version": self.version,
             "clocks": dict(self.clocks),
-            "sequences": dict(self.sequences),
+            "taken": dict(self.taken),
             "held": [
-                {"meta": vars(held.meta), "values": _by_name(held.values), "unused": sorted(held.unused)}
+                {
+                    "meta": dict(vars(held.meta)),
+                    "values": _by_name(held.values),
+                    "rates": held.rates,
+                    "unused": sorted(held.unused),
+                }
                 for held in self.held
             ],
             "staleness": dict(self.staleness),
@@ -199,31 +205,36 @@ class Shard:
     def restore(self, state: dict[str, Any], *, new_world: bool) -> None:
         """Be as a state says."""
         _copy_by_name(self.center, state["center"])
-        self.mover.restore(state["mover"])
+        self.mover.restore(deepcopy(state["mover"]))
         self.version, self.dropped = state["version"], state["dropped"]
         self.staleness = Counter(state["staleness"])
+        self.clocks = {} if new_world else dict(state["clocks"])
+        self.taken = {} if new_world else {worker: tuple(last) for worker, last in state["taken"].items()}
         self.held = []
-        if not new_world:
-            self.clocks, self.sequences = dict(state["clocks"]), dict(state["sequences"])
-            for held in state["held"]:
-                values = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
-                _copy_by_name(values, held["values"])
-                self.held.append(Held(Meta(**held["meta"]), values, frozenset(held["unused"])))
+        for held in state["held"]:
+            values = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
+            _copy_by_name(values, held["values"])
+            self.held.append(Held(Meta(**held["meta"]), values, tuple(held["rates"]), frozenset(held["unused"])))
 
     def view(self) -> View:
         """What schedules see."""
         return View(self.version, dict(self.clocks), tuple(held.meta for held in self.held))
 
     def _push(self, push: Push) -> list[tuple[int, Reply]]:
-        dropped = False
-        if push.sequence > self.sequences.get(push.worker, -1):
+        last, dropped = self.taken.get(push.worker, (-1, False))
+        if push.sequence > last:
             values = self._decode(push)  # before anything is noted: a bad payload leaves the shard as it was
-            self.sequences[push.worker] = push.sequence
             self.clocks[push.worker] = max(self.clocks.get(push.worker, 0), push.meta.clock + 1)
-            dropped = self._admit(Held(push.meta, values, push.unused), push.rates)
+            dropped = self._admit(Held(push.meta, values, push.rates, push.unused))
+            self.taken[push.worker] = (push.sequence, dropped)
         if not push.pull:
             return [(push.worker, Taken(self.version, dropped)), *self._wake()]
-        self.parked.append((push.meta, dropped))
+        return self._park(push.meta, dropped)
+
+    def _park(self, meta: Meta, dropped: bool) -> list[tuple[int, Reply]]:
+        """Wait for the schedule's leave to read; a worker waits once, however often it asks."""
+        self.parked = [(waiting, was) for waiting, was in self.parked if waiting.worker != meta.worker]
+        self.parked.append((meta, dropped))
         return self._wake()
 
     def _decode(self, push: Push) -> dict[str, Bucket]:
@@ -237,7 +248,7 @@ class Shard:
             self.up.decode_(values[label], Payload(wire), {}, self.at)
         return values
 
-    def _admit(self, held: Held, rates: tuple[float, ...]) -> bool:
+    def _admit(self, held: Held) -> bool:
         match self.schedule.admit(self.view(), held.meta):
             case Verdict.DROP:
                 self.dropped += 1
@@ -246,10 +257,11 @@ class Shard:
                 self.held.append(held)
             case Verdict.APPLY:
                 self.held.append(held)
-                self._apply(rates)
+                self._apply()
         return False
 
-    def _apply(self, rates: tuple[float, ...]) -> None:
+    def _apply(self) -> None:
+        rates = self.held[-1].rates
         together = sorted(self.held, key=lambda held: (held.meta.worker, held.meta.clock))
         view = self.view()
         total = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
@@ -266,8 +278,8 @@ class Shard:
 
     def _apply_if_complete(self) -> None:
         """Whoever left may have been the one the others were held for."""
-        if self.held and self.schedule.admit(self.view(), self.held[-1].meta) is Verdict.APPLY:
-            self._apply(())
+        if self.held:
+            self._admit(self.held.pop())
 
     def _wake(self) -> list[tuple[int, Reply]]:
         view = self.view()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from pathlib import Path
 from threading import Lock
 from typing import IO, Protocol
@@ -56,7 +57,8 @@ class JsonLines:
 
     def take(self, event: Event) -> None:
         """Write a line."""
-        line = json.dumps(event.as_dict(), separators=(",", ":")) + "\n"
+        plain = {key: _finite(value) for key, value in event.as_dict().items()}
+        line = json.dumps(plain, separators=(",", ":"), allow_nan=False) + "\n"
         with self._lock:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,3 +70,8 @@ class JsonLines:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _finite(value: object) -> object:
+    """A number that JSON has no word for is null."""
+    return None if isinstance(value, float) and not isfinite(value) else value

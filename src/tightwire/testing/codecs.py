@@ -150,20 +150,32 @@ def exact_if_identity(codec: Codec) -> None:
 
 
 def garbage_refused(codec: Codec) -> None:
-    """Bytes from nowhere are decoded into the bucket or refused with `PayloadError`; nothing else happens."""
+    """Damaged and invented bytes are decoded into the bucket or refused with `PayloadError`; nothing else happens."""
     if codec.combines == "sum":
         return  # such payloads are numbers that were added on the way: any are valid
 
-    @given(buckets(), st.binary(max_size=200))
-    def law(x: Bucket, noise: bytes) -> None:
-        wire = torch.frombuffer(bytearray(noise), dtype=torch.uint8) if noise else torch.empty(0, dtype=torch.uint8)
-        out = Bucket.zeros(x.spec)
-        try:
-            codec.decode_(out, Payload(wire), codec.init(x.spec), At())
-        except PayloadError:
-            assert not out.flat.any(), "a refused payload must leave the bucket as it was"
+    @given(
+        buckets(), st.binary(max_size=200), st.lists(st.tuples(st.integers(0, 9999), st.integers(0, 255)), max_size=4)
+    )
+    def law(x: Bucket, noise: bytes, flips: list[tuple[int, int]]) -> None:
+        real = encode(codec, [x], [codec.init(x.spec)]).results[0].payload.wire.clone()
+        for place, value in flips if real.numel() else ():
+            real[place % real.numel()] = value
+        invented = torch.frombuffer(bytearray(noise), dtype=torch.uint8) if noise else real[:0]
+        for wire in (real, real[: real.numel() // 2], torch.cat([real, invented]), invented):
+            _assert_decoded_or_refused(codec, x.spec, wire)
 
     law()
+
+
+def _assert_decoded_or_refused(codec: Codec, spec: Spec, wire: Tensor) -> None:
+    out = Bucket.zeros(spec)
+    try:
+        codec.decode_(out, Payload(wire.clone()), codec.init(spec), _at(0, 1))
+    except PayloadError:
+        assert not out.flat.any(), "a refused payload must leave the bucket as it was"
+    except Exception as error:
+        raise AssertionError(f"a damaged payload raised {error!r} where PayloadError belongs") from error
 
 
 def _at(rank: int, size: int) -> At:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
-from tightwire.algebra.exchange import Exchange, elements_moved, part_edges
+from tightwire.algebra.exchange import Exchange, Transfer, TwoWay, elements_moved, part_edges
 from tightwire.algebra.world import World
 from tightwire.links.loop import LoopLink, LoopWorld
 from tightwire.links.rounds import Moved, Route, carry, reduce_
@@ -40,19 +41,31 @@ def everybody_knows_all(exchange: Exchange, size: int) -> None:
     world = World(0, size)
     pieces = exchange.pieces(world)
     know = _initial_knowledge(exchange, size, pieces)
-    for _, group in groupby(exchange.transfers(world), key=lambda t: t.round):
+    _spread(exchange.transfers(world), know)
+    _assert_complete(exchange, size, know)
+    if isinstance(exchange, TwoWay):
+        down = [[frozenset({rank}) if part == rank else frozenset() for part in range(size)] for rank in range(size)]
+        _spread(exchange.down(world), down)
+        assert all(all(parts) for parts in down), "somebody does not get every owner's sum"
+
+
+def _spread(transfers: Sequence[Transfer], know: list[list[frozenset[int]]]) -> None:
+    """Let knowledge follow the transfers; every message must be possible and needed."""
+    copied: set[tuple[int, int]] = set()
+    for _, group in groupby(transfers, key=lambda t: t.round):
         before = [list(parts) for parts in know]
         for t in group:
             for part in range(t.lo, t.hi):
                 sent, had = before[t.src][part], know[t.dst][part]
                 assert sent, f"rank {t.src} sends part {part}, of which it has nothing: {t}"
+                assert (t.dst, part) not in copied, f"part {part} of rank {t.dst} was copied and is sent again: {t}"
                 if t.op == "add":
                     assert not sent & had, f"ranks {sorted(sent & had)} are counted twice in part {part}: {t}"
                     know[t.dst][part] = had | sent
                 else:
                     assert sent > had, f"rank {t.dst} gets nothing new for part {part}: {t}"
                     know[t.dst][part] = sent
-    _assert_complete(exchange, size, know)
+                    copied.add((t.dst, part))
 
 
 def _initial_knowledge(exchange: Exchange, size: int, pieces: int) -> list[list[frozenset[int]]]:

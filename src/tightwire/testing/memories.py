@@ -20,7 +20,7 @@ from tightwire.testing.strategies import worlds_of_buckets
 
 def check_all(memory: Memory, codec: Codec) -> None:
     """Every law."""
-    for law in (nothing_lost, refund_restores, survives_a_new_world, state_survives):
+    for law in (nothing_lost, owed_is_sent_again, refund_restores, survives_a_new_world, state_survives):
         law(memory, codec)
 
 
@@ -37,6 +37,26 @@ def nothing_lost(memory: Memory, codec: Codec) -> None:
             owed = sum(run.owed(k) for k in range(len(xs)))
             given_ = torch.stack(values)
             torch.testing.assert_close(received.flat + owed, given_.sum(0), rtol=0, atol=1e-5 * _size(given_))
+
+    law()
+
+
+def owed_is_sent_again(memory: Memory, codec: Codec) -> None:
+    """What is owed is part of the next value: without it, that value is smaller by exactly as much."""
+    if not memory.keeps:
+        return
+
+    @given(worlds_of_buckets(1), st.integers(1, 3))
+    def law(xs: list[Bucket], steps: int) -> None:
+        with_debt, without = _Run(memory, codec, xs), _Run(memory, codec, xs)
+        for _ in range(steps):
+            with_debt.step()
+            without.step()
+        debt = with_debt.owed(0).clone()
+        for tensor in memory.owed(without.states[0]).values():
+            tensor.zero_()
+        values = [run.memory.before(_copy(xs[0]), run.states[0], At()).flat.clone() for run in (with_debt, without)]
+        torch.testing.assert_close(values[0] - values[1], debt, rtol=0, atol=1e-5 * _size(values[0]))
 
     law()
 
