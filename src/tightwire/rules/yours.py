@@ -71,7 +71,9 @@ def optimizer_like(
             groups.append({**settings, "params": [copies[name] for name in held]})
             taken.append(index)
     like = copy(optimizer)  # as unpickling does it: no constructor has to be guessed
-    like.__dict__ |= {key: value for key, value in vars(optimizer).items() if key not in vars(like)}
+    for key, value in vars(optimizer).items():
+        if key not in vars(like) and not hasattr(type(optimizer), key):  # a scheduler's wrapper of `step` stays behind
+            setattr(like, key, value)
     like.state = defaultdict(dict)
     like.param_groups = groups
     return like, tuple(taken)
