@@ -14,19 +14,20 @@ import pytest
 from tightwire.algebra import check as module
 from tightwire.algebra.check import check
 from tightwire.algebra.errors import RecipeError, TightwireError
-from tightwire.algebra.recipe import everything, forever, parts, phases, tiers, ways
+from tightwire.algebra.recipe import everything, forever, one_dimensional, parts, phases, tiers, ways
 from tightwire.codecs.dense import dense
 from tightwire.codecs.lowrank import lowrank
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.topk import topk
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
+from tightwire.exchanges.neighbors import neighbors
 from tightwire.exchanges.owners import owners
 from tightwire.exchanges.server import server
 from tightwire.memories.momentum import momentum_correction
 from tightwire.memories.nothing import nothing
 from tightwire.memories.residual import residual
-from tightwire.recipes import dgc, local_sgd, post_local_sgd, powersgd, recipe, sync_sgd
+from tightwire.recipes import dgc, lars, local_sgd, post_local_sgd, powersgd, recipe, sync_sgd
 from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import RecipeEntry
 from tightwire.rules.add import add
@@ -59,7 +60,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "a debt of progress that gradients cannot pay": (
         lambda: check(phases((9, local_sgd(send="progress", memory=residual())), (forever, A))),
-        ("at step 9 local-sgd still owes Progress()", "sync-sgd", "sends Gradient()", "put a phase between them"),
+        ("at step 9 local-sgd still owes FromCenter()", "sync-sgd", "sends Gradient()", "put a phase between them"),
     ),
     "tiers inside tiers": (lambda: check(tiers(A, tiers(A, A), name="t")), ("t: tiers inside tiers", "one `by`")),
     "no parts": (lambda: check(parts(name="x")), ("x: parts(…) is empty", "(everything, recipe)")),
@@ -111,7 +112,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "a direction for a centre that takes positions": (
         lambda: recipe(local=yours(), send=progress(), center=average()),
-        ("Progress(", "a direction", "Average(", "a position", "use send=gradient() or progress()"),
+        ("FromCenter(", "a direction", "Average(", "a position", "use send=gradient() or progress()"),
     ),
     "gradients for another optimizer": (
         lambda: recipe(local=yours(), center=add()),
@@ -132,6 +133,14 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "stages that exchange": (
         lambda: recipe(split=layerwise(2)),
         ("Layerwise(stages=2", "nobody to exchange them with", "use exchange=nobody()"),
+    ),
+    "two seats for one optimizer": (
+        lambda: check(parts((one_dimensional, sync_sgd()), (everything, lars()))),
+        ("parts: your one optimizer would step in 2 ways", "Lars(trust=0.001", "Yours(scale=1.0)", "the same seat"),
+    ),
+    "peers that send steps": (
+        lambda: recipe("p", local=yours(), send=progress(), exchange=neighbors("pull"), center=add()),
+        ("p: peers tell each other where they are", "FromCenter()", "use send=weights()"),
     ),
     "weights by a codec for steps": (
         lambda: recipe("w", local=yours(), send=weights(), codec=topk(0.1), exchange=gather(), center=average()),

@@ -28,7 +28,7 @@ from tightwire.algebra.recipe import (
     tiers,
     ways,
 )  # fmt: skip
-from tightwire.algebra.world import World, groups_of, host
+from tightwire.algebra.world import At, World, groups_of, host
 from tightwire.codecs.dense import dense
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.topk import topk
@@ -206,7 +206,10 @@ def test_recipes_that_differ_in_axes_left_out_are_described_alike(make: Callable
 class Plain:
     """A part of somebody who does not write dataclasses."""
 
-    def adopt_(self, weight: Tensor, center: Tensor) -> None:
+    looks = "after"
+    momentum = "keep"
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
         weight.copy_(center)
 
 

@@ -18,7 +18,7 @@ from tightwire.algebra.rule import Rule
 from tightwire.algebra.schedule import Due, Meta, Schedule, Verdict, View
 from tightwire.algebra.split import Split, Work
 from tightwire.algebra.tensors import Bucket, State
-from tightwire.algebra.world import At, World
+from tightwire.algebra.world import START, At, World
 from tightwire.codecs.topk import topk
 from tightwire.exchanges import graphs
 from tightwire.exchanges.allreduce import ring
@@ -27,7 +27,7 @@ from tightwire.links.rounds import Moved, reduce_
 from tightwire.memories.residual import Residual, residual
 from tightwire.rules.add import Add
 from tightwire.rules.average import Average
-from tightwire.rules.signals import Progress
+from tightwire.rules.signals import FromCenter
 from tightwire.schedules.clock import Asynchronous, Every
 from tightwire.splits.timetable import Layerwise
 from tightwire.testing import exchanges, memories, rules, schedules, splits
@@ -146,7 +146,7 @@ def test_a_broken_rule_is_caught_by_the_law_it_breaks(rule: Rule, law: Callable[
         law(rule)
 
 
-class Backwards(Progress):
+class Backwards(FromCenter):
     """New − old: a centre that subtracts it moves the wrong way."""
 
     def fill_(self, x: Tensor, weight: Tensor, center: Tensor | None, scale: float) -> None:
@@ -156,7 +156,10 @@ class Backwards(Progress):
 class Overshoots:
     """Goes past the centre, to thrice the distance on its other side."""
 
-    def adopt_(self, weight: Tensor, center: Tensor) -> None:
+    looks = "after"
+    momentum = "keep"
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
         weight.lerp_(center, 4.0)
 
 
@@ -182,7 +185,7 @@ class Listed:
     def pieces(self, world: World) -> int:
         return world.size if self.pattern == "gather" else 1
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         return self.make(world.size)
 
 
@@ -263,7 +266,7 @@ def test_owners_that_do_not_send_their_sums_are_caught() -> None:
 def test_ranks_that_list_different_transfers_are_caught() -> None:
     @dataclass(frozen=True)
     class Selfish(Listed):
-        def transfers(self, world: World) -> Sequence[Transfer]:
+        def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
             return [t for t in graphs.tree(world.size) if world.rank in (t.src, t.dst)]
 
     with pytest.raises(AssertionError):

@@ -207,7 +207,7 @@ def test_an_average_in_place_stays_where_it_is() -> None:
 
 def test_a_worker_that_overwrites_is_at_the_centre_and_shares_no_memory_with_it() -> None:
     weight, center = torch.zeros(3), torch.tensor([1.0, 2.0, 3.0])
-    overwrite().adopt_(weight, center)
+    overwrite().adopt_(weight, center, At())
     center.zero_()
     assert weight.tolist() == [1.0, 2.0, 3.0]
 

@@ -56,7 +56,7 @@ def shard_with_optimizer(
     ]
     optimizer = make(groups)
     names: dict[Tensor, str] = {tensor: name for name, tensor in tensors.items()}
-    made = Shard(center, yours(), OptimizerMover(center, optimizer, names), schedule, dense(), dense(), At())
+    made = Shard(center, yours(), OptimizerMover(center, optimizer, names, yours()), schedule, dense(), dense(), At())
     for worker in range(workers):
         made.handle(Enter(worker))
     return made

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe, Leaf, Parts, Phase, Phases, Recipe, Tiers, Ways, forever, leaves
+from tightwire.algebra.rule import Local, Rule
 from tightwire.algebra.tensors import Spec
 
 _PROBE = Spec.pack([("matrix", (64, 64))])  # what a codec is asked about
@@ -46,8 +47,18 @@ def _check_shape(recipe: AnyRecipe) -> None:
         case Parts(name, choices):
             if not choices:
                 raise RecipeError(f"{name}: parts(…) is empty; give it at least (everything, recipe)")
+            seats = {_seat(leaf.recipe) for leaf in leaves(recipe)}
+            if len(seats) > 1:
+                raise RecipeError(
+                    f"{name}: your one optimizer would step in {len(seats)} ways, {' and '.join(map(str, seats))}; "
+                    "give all parts the same seat"
+                )
             for choice in choices:
                 _check_shape(choice.recipe)
+
+
+def _seat(r: Recipe) -> Local | Rule:
+    return r.local if r.local.yours else r.center
 
 
 def _check_handover(name: str, legs: tuple[Phase, ...]) -> None:
@@ -127,7 +138,12 @@ def _check_directions(r: Recipe) -> None:
 
 
 def _check_clock(r: Recipe) -> None:
-    collective = r.exchange.pattern in ("reduce", "gather", "owners")
+    collective = r.exchange.pattern in ("reduce", "gather", "owners", "peers")
+    if r.exchange.pattern == "peers" and (r.send.kind != "position" or r.up[0].keeps):
+        raise RecipeError(
+            f"{r.name}: peers tell each other where they are, and owe nothing; send={r.send} and memory={r.memory} do "
+            "not fit: use send=weights() and memory=nothing()"
+        )
     if collective and r.send.when == "backward" and not r.center.yours:
         raise RecipeError(
             f"{r.name}: exchanged gradients step your optimizer, but center={r.center}; use center=yours()"

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from tightwire.algebra.codec import Combines
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 
-Pattern = Literal["reduce", "gather", "owners", "server", "nobody"]
+Pattern = Literal["reduce", "gather", "owners", "peers", "server", "nobody"]
 """The shape of an exchange, which decides where encoding and decoding happen:
 
     reduce   encode → payloads are added on the way → decode once
     gather   encode → every payload reaches everybody → decode each
     owners   encode a piece for each owner → owner decodes, adds, encodes again → everybody decodes
+    peers    encode → some payloads reach some workers → each takes the mean of its own and what it got
     server   encode → a parameter server decodes, applies its rule → the centre comes back
     nobody   nothing leaves
 """
@@ -47,8 +48,9 @@ class Transfer:
 class Exchange(Protocol):
     """With whom.
 
-    Laws (`tightwire.testing.exchanges`): executing the transfers gives every rank the sum (``reduce``) or
-    everybody's part (``gather``, ``owners``); nobody sends what it does not have; bytes equal the published count.
+    Laws (`tightwire.testing.exchanges`): the transfers give every rank the sum (``reduce``), everybody's part
+    (``gather``, ``owners``) or somebody's (``peers``); nobody sends what it does not have, or what the other has; bytes
+    equal the published count.
     """
 
     @property
@@ -70,8 +72,8 @@ class Exchange(Protocol):
         """Into how many parts a buffer is cut."""
         ...
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
-        """Every transfer of every rank, in round order: the same list on all ranks."""
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
+        """Every transfer of every rank, in round order: the same list on all ranks, at any one moment."""
         ...
 
 

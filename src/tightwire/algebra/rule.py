@@ -8,7 +8,8 @@ weight of a contribution (sum, mean, staleness) is the rule's, never the link's.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -80,11 +81,34 @@ class Rule(Protocol):
 
 
 @runtime_checkable
+class Seat(Protocol):
+    """A rule (or local step) whose seat is the user's optimizer: what it does to gradients and rates on the way in."""
+
+    def rate(self, at: At) -> float:
+        """A factor on the optimizer's learning rates now."""
+        ...
+
+    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
+        """Change one gradient in place before the optimizer, whose settings are ``group``, steps on it."""
+        ...
+
+
+@runtime_checkable
 class Adopt(Protocol):
     """The `adopt` axis: how a worker takes the result."""
 
-    def adopt_(self, weight: Tensor, center: Tensor) -> None:
-        """Move one of the worker's tensors after the centre has moved."""
+    @property
+    def looks(self) -> Literal["before", "after"]:
+        """Whether the worker moves towards the centre as it was or as it is after the centre's own move."""
+        ...
+
+    @property
+    def momentum(self) -> Literal["keep", "reset"]:
+        """What becomes of the worker's optimizer state."""
+        ...
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
+        """Move one of the worker's tensors."""
         ...
 
 

@@ -80,6 +80,7 @@ class At:
 
     step: int = 0
     epoch: int = 0
+    epochs: float = 0.0  # epochs passed, with the fraction of the one under way
     lr: float = 0.0
     world: World = World()
     seed: int = 0
@@ -99,6 +100,10 @@ class At:
     def generator(self, device: torch.device, *, shared: bool, salt: str = "") -> torch.Generator:
         """A generator seeded with ``key``."""
         return torch.Generator(device).manual_seed(self.key(shared=shared, salt=salt))
+
+
+START = At()
+"""The first moment of a world of one."""
 
 
 def _mix(x: int) -> int:

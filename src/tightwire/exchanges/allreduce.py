@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.exchange import Pattern, Transfer
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 from tightwire.exchanges import graphs
 
 Graph = Literal["ring", "tree", "halving-doubling", "multi-ring"]
@@ -49,7 +49,7 @@ class AllReduce:
             case _:
                 return world.size
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         """Every transfer of every rank."""
         return _transfers(self.graph, self._dims(world))
 

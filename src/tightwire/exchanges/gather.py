@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 from tightwire.exchanges import graphs
 
 
@@ -30,7 +30,7 @@ class Gather:
         """One slot a rank."""
         return world.size
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         """Every transfer of every rank."""
         return graphs.all_to_all_copy(world.size)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Nobody:
         """The whole buffer."""
         return 1
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         """None."""
         return ()
 

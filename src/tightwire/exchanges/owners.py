@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 from tightwire.exchanges import graphs
 
 
@@ -31,7 +31,7 @@ class Owners:
         """One slot for each pair of sender and owner."""
         return world.size**2
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         """The way up."""
         return graphs.to_owners(world.size)
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.exchange import Pattern, Transfer
-from tightwire.algebra.world import World
+from tightwire.algebra.world import START, At, World
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Server:
         """The whole buffer at once."""
         return 1
 
-    def transfers(self, world: World) -> Sequence[Transfer]:
+    def transfers(self, world: World, at: At = START) -> Sequence[Transfer]:
         """None between ranks."""
         return ()
 

@@ -20,7 +20,7 @@ from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
 from tightwire.memories.momentum import Masking, momentum_correction
 from tightwire.memories.residual import residual
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
 from tightwire.recipes.make import recipe
 from tightwire.recipes.sync_sgd import sync_sgd
 
@@ -55,6 +55,7 @@ entry = RecipeEntry(
         "ICLR 2018, arXiv 1712.01887",
     ),
     when="the wire is hundreds of times too slow and there are few workers",
+    start=Start(momentum=0.0),
     laws=(
         Equals(
             "density 1 without masking is momentum SGD",

@@ -22,16 +22,18 @@ class Paper:
 class Case:
     """A small training run on a fixed problem: one side of a degenerate-case law.
 
-    ``recipe=None`` is a plain loop in one process. The global batch is the same for any number of workers.
-    ``problem`` chooses the network: ``mlp``, or ``narrow`` with one input to each unit.
+    ``recipe=None`` is a plain loop in one process. The global batch is the same for any number of workers. ``rate`` and
+    ``loss`` are factors on the learning rate and the loss. ``problem`` chooses the network: ``mlp``, or ``narrow`` with
+    one input to each unit.
     """
 
     recipe: AnyRecipe | None = None
     workers: int = 1
     momentum: float = 0.0
+    rate: float = 1.0
+    loss: float = 1.0
+    steps: int = 25
     problem: Literal["mlp", "narrow"] = "mlp"
-    hosts: tuple[int, ...] = ()
-    own_batches: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,16 @@ class Equals:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The optimizer that a run starts with unless told otherwise. DGC's momentum, say, is in its memory."""
+
+    lr: float = 0.1
+    momentum: float = 0.9
+
+
+@dataclass(frozen=True)
 class RecipeEntry:
-    """One line of the catalogue."""
+    """One line of the catalogue. ``fails_on_sorted`` says of a recipe that it cannot learn from shards of one class."""
 
     name: str
     make: Callable[..., AnyRecipe]
@@ -54,3 +64,5 @@ class RecipeEntry:
     when: str
     laws: tuple[Equals, ...]
     workers: int = 4
+    start: Start = Start()
+    fails_on_sorted: bool = False

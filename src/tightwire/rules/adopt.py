@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from torch import Tensor
+
+from tightwire.algebra.world import At
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """The worker becomes the centre: x ← c."""
+    """The worker becomes the centre: x ← c. Its momentum is kept, or starts anew."""
 
-    def adopt_(self, weight: Tensor, center: Tensor) -> None:
+    momentum: Literal["keep", "reset"] = "keep"
+    looks: ClassVar[Literal["before", "after"]] = "after"
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
         """X ← c."""
         weight.copy_(center)
 
 
-def overwrite() -> Overwrite:
+@dataclass(frozen=True)
+class Elastic:
+    """A spring pulls the worker towards the centre: x ← x − (β/P)·(x − c), with c as it was before it moved.
+
+    The centre moves by the same springs' sum, so the two forces balance: Σ x + c stays what it was.
+    Zhang, Choromanska, LeCun: Deep learning with Elastic Averaging SGD. NIPS 2015, arXiv 1412.6651.
+    """
+
+    beta: float = 0.9
+    momentum: ClassVar[Literal["keep", "reset"]] = "keep"
+    looks: ClassVar[Literal["before", "after"]] = "before"
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
+        """X ← x − (β/P)·(x − c)."""
+        weight.lerp_(center.to(weight.dtype), self.beta / at.world.size)
+
+
+def overwrite(momentum: Literal["keep", "reset"] = "keep") -> Overwrite:
     """Become the centre."""
-    return Overwrite()
+    return Overwrite(momentum)
 
 
-examples = (overwrite(),)
+def elastic(beta: float = 0.9) -> Elastic:
+    """Be pulled towards the centre."""
+    return Elastic(beta)
+
+
+examples = (overwrite(), overwrite("reset"), elastic(), elastic(1.0))

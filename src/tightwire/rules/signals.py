@@ -38,8 +38,12 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far the worker moved since it last adopted the centre: c − w."""
+class FromCenter:
+    """How far the worker is from the centre it keeps: c − w.
+
+    Where workers become the centre after each exchange this is their *progress* since then; where they only are pulled
+    towards it, their *displacement*.
+    """
 
     kind: ClassVar[Kind] = "direction"
     when: ClassVar[Literal["backward", "after_local"]] = "after_local"
@@ -61,9 +65,14 @@ def weights() -> Weights:
     return Weights()
 
 
-def progress() -> Progress:
+def progress() -> FromCenter:
     """Send what the worker moved since it last adopted the centre."""
-    return Progress()
+    return FromCenter()
+
+
+def displacement() -> FromCenter:
+    """Send how far the worker is from the centre."""
+    return FromCenter()
 
 
 examples = (gradient(), weights(), progress())

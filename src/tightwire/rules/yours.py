@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from tightwire.algebra.knob import Knob, value_at
 from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
@@ -22,8 +23,12 @@ from tightwire.algebra.world import At
 
 @dataclass(frozen=True)
 class Yours:
-    """The seat of the user's optimizer; as `center` it takes the mean over workers as its gradient."""
+    """The seat of the user's optimizer; as `center` it takes the mean over workers as its gradient.
 
+    ``scale`` is a factor on its learning rates, which may change during the run (`schedules.ramps`).
+    """
+
+    scale: Knob = 1.0
     yours: ClassVar[bool] = True
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
@@ -35,6 +40,13 @@ class Yours:
     def init(self, spec: Spec) -> State:
         """The optimizer keeps its own state."""
         return {}
+
+    def rate(self, at: At) -> float:
+        """The factor on the learning rates now."""
+        return value_at(self.scale, at)
+
+    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
+        """Gradients are taken as they are."""
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
@@ -48,9 +60,9 @@ class NoLocal:
     yours: ClassVar[bool] = False
 
 
-def yours() -> Yours:
-    """Your optimizer sits here."""
-    return Yours()
+def yours(scale: Knob = 1.0) -> Yours:
+    """Your optimizer sits here; ``scale`` is a factor on its learning rates."""
+    return Yours(scale)
 
 
 def no_local() -> NoLocal:

@@ -2,10 +2,11 @@
 
     reduce   compress ─▶ sum of payloads ─▶ decode once ─▶ settle
     gather   compress ─▶ everybody's payload ─▶ decode each, in rank order ─▶ settle
+    peers    encode ─▶ some get some ─▶ the mean of one's own and what came
     owners   remember ─▶ encode P pieces ─▶ owners ─▶ decode, add, remember, encode ─▶ everybody ─▶ decode, settle
 
 In tiers a plain sum inside the group comes first, the group's first member does the rest, and the result is broadcast.
-Afterwards ``parcel.x`` holds the weighed sum over all workers, the same bits on every rank.
+Afterwards ``parcel.x`` holds the weighed sum over all workers (or peers), the same bits on every rank that took part.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
         transport.ledger.produced(done.payload.nbytes)
         slots: list[Tensor | None] = [None] * at.world.size
         slots[at.world.rank] = done.payload.wire
-        arrived = transport.carry(slots, exchange.transfers(at.world), [capacity] * at.world.size, members, entry)
+        arrived = transport.carry(slots, exchange.transfers(at.world, at), [capacity] * at.world.size, members, entry)
         _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in _present(arrived)], at)
     _settle(lane, parcel, done, at)
 
@@ -104,7 +105,7 @@ def _to_owners(lane: Lane, parcel: Parcel, wires: list[Tensor], at: At, transpor
     slots[rank * size : (rank + 1) * size] = wires
     cuts = parcel.x.cut(size)
     capacity = [lane.recipe.up[1].capacity(cuts[slot % size].spec, at) for slot in range(size**2)]
-    transfers = lane.recipe.exchange.transfers(at.world)
+    transfers = lane.recipe.exchange.transfers(at.world, at)
     arrived = transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label))
     return _present(arrived[rank::size])
 
@@ -142,10 +143,28 @@ class _Pieces:
             sent.zero_where_sent_(piece)
 
 
+def _peers(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
+    """The bucket becomes the mean of this worker's own and what its peers sent."""
+    codec, world = lane.recipe.up[1], at.world
+    encoded = drive(codec.encode(parcel.x, {}, at), _answerer(lane, parcel, transport))
+    transfers = lane.recipe.exchange.transfers(world, at)
+    if any(t.src == world.rank for t in transfers):
+        transport.ledger.produced(encoded.payload.nbytes)
+    slots: list[Tensor | None] = [None] * world.size
+    slots[world.rank] = encoded.payload.wire
+    capacity = [codec.capacity(parcel.x.spec, at)] * world.size
+    arrived = transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label))
+    heard = [wire for rank, wire in enumerate(arrived) if wire is not None and rank != world.rank]
+    for wire in heard:
+        codec.decode_(parcel.x, Payload(wire), {}, at)
+    parcel.x.flat.mul_(lane.recipe.center.weigh(0, 1 + len(heard)))
+
+
 _PATTERNS: dict[str, Callable[[Lane, Parcel, At, Transport], None]] = {
     "reduce": _reduce,
     "gather": _gather,
     "owners": _owners,
+    "peers": _peers,
 }
 
 

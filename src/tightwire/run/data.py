@@ -45,6 +45,7 @@ class Share(Generic[T]):
         self._streams = isinstance(loader.dataset, IterableDataset)
         if self._streams and loader.batch_size is None:
             raise JoinError("a stream that makes its own batches (batch_size=None) cannot be dealt out; set batch_size")
+        self._total = 0  # of an epoch, once it is known; a stream never knows
         self.epoch = 0
         self.consumed = 0  # samples (or batches of a stream) of this epoch, over all ranks
 
@@ -63,6 +64,11 @@ class Share(Generic[T]):
         self.epoch += 1
         self.consumed = 0
 
+    @property
+    def epochs(self) -> float:
+        """Epochs passed, with the fraction of the one under way where that is known."""
+        return self.epoch + (min(1.0, self.consumed / self._total) if self._total else 0.0)
+
     def position(self) -> dict[str, int]:
         """What a checkpoint keeps."""
         return {"epoch": self.epoch, "consumed": self.consumed}
@@ -75,6 +81,7 @@ class Share(Generic[T]):
 
     def _indexed_batches(self) -> Iterator[tuple[float, int, T]]:
         order = self._order(self.epoch)
+        self._total = len(order)
         plan = self._plan(order, self.consumed)
         loader = _like(self._loader, batch_sampler=_Fixed([mine for mine, _ in plan]))
         for batch, (mine, total) in zip(loader, plan, strict=True):

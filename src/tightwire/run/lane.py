@@ -11,6 +11,7 @@ from torch import nn
 from tightwire import kernels
 from tightwire.algebra.compressor import Composed, Compressor
 from tightwire.algebra.recipe import Leaf
+from tightwire.algebra.rule import Seat
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At, World
 from tightwire.run.parcel import Parcel, pack
@@ -65,12 +66,24 @@ class Lane:
     @property
     def collective(self) -> bool:
         """True if workers exchange among themselves."""
-        return self.recipe.exchange.pattern in ("reduce", "gather", "owners")
+        return self.recipe.exchange.pattern in ("reduce", "gather", "owners", "peers")
 
     @property
     def remembers(self) -> bool:
         """True if something is kept of what was not sent."""
         return self.recipe.up[0].keeps
+
+    @property
+    def seat(self) -> Seat:
+        """The rule in whose place the user's optimizer sits."""
+        seat = self.recipe.local if self.recipe.local.yours else self.recipe.center
+        assert isinstance(seat, Seat)
+        return seat
+
+    @property
+    def sends_ahead(self) -> bool:
+        """True if what is sent is known before the forward pass, so that the exchange can run beside all of it."""
+        return not self.early and self.collective and self.plain
 
     @property
     def clips_first(self) -> bool:
@@ -79,8 +92,9 @@ class Lane:
 
     @property
     def scale(self) -> float:
-        """The weight of this worker's contribution to a collective; a server weighs by itself."""
-        return self.recipe.center.weigh(0, self.world.size) if self.collective else 1.0
+        """The weight of this worker's contribution to a sum of all; servers and peers weigh by themselves."""
+        alone = self.recipe.exchange.pattern in ("server", "peers", "nobody")
+        return 1.0 if alone else self.recipe.center.weigh(0, self.world.size)
 
     def _equip(self, parcel: Parcel) -> None:
         spec = parcel.x.spec
@@ -113,9 +127,12 @@ class Lane:
     def adopt(self, parcel: Parcel, at: At) -> None:
         """Move the centre by what came back, and the worker after it."""
         shared = parcel.center if parcel.center is not None else parcel.x
-        self.recipe.center.step_(shared, parcel.x, parcel.rule_state, at)
+        if self.recipe.adopt.looks == "after":
+            self.recipe.center.step_(shared, parcel.x, parcel.rule_state, at)
         for name, weight in parcel.tensors.items():
-            self.recipe.adopt.adopt_(weight, shared[name])
+            self.recipe.adopt.adopt_(weight, shared[name], at)
+        if self.recipe.adopt.looks == "before":
+            self.recipe.center.step_(shared, parcel.x, parcel.rule_state, at)
 
     def owed(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What the memories of this lane still owe, by tensor."""

@@ -40,6 +40,7 @@ def worker_state(worker: Worker, model: nn.Module) -> dict[str, Any]:
     return {
         "clock": worker.clock,
         "epoch": worker.epoch,
+        "epochs": worker.epochs,
         "weights": {canonical(name): tensor for name, tensor in model.state_dict().items()},
         "optimizer": worker.optimizer.state_dict(),
         "scaler": worker.scaling.state(),
@@ -55,7 +56,7 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
     world = worker.link.world
     changed = len(states) != world.size
     mine = states[world.rank % len(states)]
-    worker.clock, worker.epoch = mine["clock"], mine["epoch"]
+    worker.clock, worker.epoch, worker.epochs = mine["clock"], mine["epoch"], mine["epochs"]
     worker.lanes = []
     worker.build()
     _load_weights(model, _answer(worker, states) if changed else mine["weights"])
@@ -66,7 +67,9 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
             _restore_parcel(lane, parcel, states, changed)
     for label, client in worker.clients.items():
         client.restore(mine["clients"][label], states[0]["clients"][label]["shard"], new_world=changed)
+    worker.finish()  # what was sent ahead before the weights were loaded
     worker.assembly.everyones(b"restored", Entry("setup", "restore"))  # nobody trains on before all are here
+    worker.send_ahead()
     if not changed:
         set_rng_state(mine["rng"])
         worker.ledger.restore(mine["ledger"])

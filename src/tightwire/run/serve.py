@@ -57,7 +57,7 @@ class Client:
                 self.lane.fill(parcel)
             sent[parcel.label] = self._compress(parcel, at)
         wires = {label: done.payload.wire for label, done in sent.items()}
-        push = Push(self._me, self.sequence, meta, wires, rates(self._optimizer), due.pull, frozenset(unused))
+        push = Push(self._me, self.sequence, meta, wires, self._rates(at), due.pull, frozenset(unused))
         self.sequence += 1
         reply = self._ask(push, sum(wire.nbytes for wire in wires.values()))
         self._settle(sent, reply.dropped, at)
@@ -87,6 +87,10 @@ class Client:
     def leave(self) -> None:
         """Nobody needs to wait for this worker any more."""
         self._ask(Leave(self._me), 0)
+
+    def _rates(self, at: At) -> tuple[float, ...]:
+        factor = self.lane.seat.rate(at)
+        return tuple(rate * factor for rate in rates(self._optimizer))
 
     def _compress(self, parcel: Parcel, at: At) -> Compressed:
         assert parcel.kept is not None
@@ -126,7 +130,7 @@ class Client:
             if parcel.center is not None:
                 parcel.center.flat.copy_(center.flat)
             for name, weight in parcel.tensors.items():
-                self.lane.recipe.adopt.adopt_(weight, center[name])
+                self.lane.recipe.adopt.adopt_(weight, center[name], at)
 
     def _make_shard(self, at: At) -> Shard:
         center = {}
@@ -139,7 +143,7 @@ class Client:
             weight: name for parcel in self.lane.parcels for name, weight in parcel.tensors.items()
         }
         mover = (
-            OptimizerMover(center, self._optimizer, names)
+            OptimizerMover(center, self._optimizer, names, self.lane.seat)
             if rule.yours
             else RuleMover(rule, {label: rule.init(bucket.spec) for label, bucket in center.items()}, at)
         )

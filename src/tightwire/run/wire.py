@@ -111,7 +111,7 @@ class Wire:
         """A batch was handed out: contributions are weighed by the batches drawn since the last step."""
         if share is self._shares[0]:
             self._drawn.append(weight)
-            self._worker.epoch = share.epoch
+            self._worker.epoch, self._worker.epochs = share.epoch, share.epochs
             self._worker.batch_weight = sum(self._drawn) / len(self._drawn)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,6 +204,7 @@ class Wire:
         if split is not None:
             self._cut(split)
         worker.build()
+        worker.send_ahead()
         if hasattr(self.model, "_orig_mod"):
             worker.note(
                 "the model is compiled: gradients appear together at the end of each compiled graph, so less of the "
@@ -259,7 +260,7 @@ class Wire:
             if kind is None:
                 self._worker.finish()
                 self.drain()
-                self._worker.settle()
+                self._worker.settle(lane for lane in self._worker.lanes if lane.recipe.send.needs_center)
                 bring_answer(self._worker, self.model, self._stages)
         finally:
             self.close(leave=kind is None)

@@ -2,9 +2,12 @@
 
     backward()   hooks put gradients into buckets and launch those that are complete      (run.hooks)
     step()   1   gradients: wait for what was exchanged; `p.grad` is now the weighed sum   (run.conduct)
-             2   your optimizer steps, on exchanged or on its own gradients
+             2   your optimizer steps, on exchanged or on its own gradients                (run.seat)
              3   local recipes that are due: fill, exchange, move the centre, adopt it     (run.lane)
              4   gradients are cleared, the clock ticks, a new phase may begin
+
+Recipes that exchange before the local step take part 3 before 2, and send already when the step before has ended, so
+that their exchange runs beside the whole forward and backward pass.
 
 A server takes the place of the exchange in 1 and 3: push, and adopt the centre that comes back (run.serve).
 """
@@ -26,6 +29,7 @@ from tightwire.run.conduct import cross
 from tightwire.run.hooks import Launcher
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
+from tightwire.run.seat import step_seat
 from tightwire.run.serve import Client
 from tightwire.run.settings import Settings
 from tightwire.run.streams import Side
@@ -56,6 +60,7 @@ class Worker:
         self.transport = Transport(link, self.ledger, settings.exchange_timeout_s)
         self.clock = 0
         self.epoch = 0
+        self.epochs = 0.0
         self.batch_weight = 1.0  # of this worker's batch, relative to the mean over workers
         self.assembly = Assembly(self.transport)
         self.scaling = Scaling(scaler, self.assembly)
@@ -113,7 +118,7 @@ class Worker:
     def at(self) -> At:
         """Now."""
         rate = float(self.optimizer.param_groups[0]["lr"])
-        return At(self.clock, self.epoch, rate, self.link.world, self.settings.seed)
+        return At(self.clock, self.epoch, self.epochs, rate, self.link.world, self.settings.seed)
 
     def due(self, lane: Lane) -> Due:
         """What a lane does at this step."""
@@ -190,7 +195,7 @@ class Worker:
             self.scaling.unscale(self.optimizer)
             self.exchange_gradients()
             self._exchange_weights(before_local=True)
-        self.scaling.step(self.optimizer)
+        step_seat(self.optimizer, self.lanes, self.scaling, self.at())
         self._exchange_weights(before_local=False)
         for tensor in self.tensors.values():
             tensor.grad = None
@@ -214,14 +219,28 @@ class Worker:
                 self.average(lane)
 
     def average(self, lane: Lane) -> None:
-        """One exchange of a lane that sends after the local step."""
-        for parcel in lane.parcels:
-            lane.fill(parcel)
-            parcel.pay_debts()
-            self._pending[parcel.label] = (self._submit(lane, parcel), self.settings.step_timeout_s)
+        """One exchange of a lane that sends its weights, or where they are."""
+        self._send_weights(lane)
         for parcel in lane.parcels:
             self._await(parcel)
             lane.adopt(parcel, self.at())
+        if lane.recipe.adopt.momentum == "reset":
+            for tensor in lane.tensors.values():
+                self.optimizer.state.pop(tensor, None)
+
+    def _send_weights(self, lane: Lane) -> None:
+        for parcel in lane.parcels:
+            if parcel.label not in self._pending:
+                lane.fill(parcel)
+                parcel.pay_debts()
+                self._pending[parcel.label] = (self._submit(lane, parcel), self.settings.step_timeout_s)
+
+    def send_ahead(self) -> None:
+        """Send what the next step will exchange before its local move, where that is known now."""
+        for lane in self.lanes:
+            due = self.due(lane)
+            if due.push and due.before_local and lane.sends_ahead:
+                self._send_weights(lane)
 
     def _tick(self) -> None:
         assert self.launcher is not None
@@ -233,13 +252,14 @@ class Worker:
             self.clips and any(lane.clips_first for lane in self.lanes)
         )
         if self.clock in changes_at(self.recipe):
-            self.settle()
+            self.settle(self.lanes)
             self.build()
             self.emit(event.Switched, recipe=" + ".join(lane.recipe.name for lane in self.lanes))
+        self.send_ahead()
 
-    def settle(self) -> None:
+    def settle(self, lanes: Iterable[Lane]) -> None:
         """Bring workers that ran apart together: a phase, and a run, ends with everybody's steps in the answer."""
-        for lane in self.lanes:
+        for lane in lanes:
             exchanged = self.clock > 0 and lane.recipe.schedule.due(self.clock - 1).push
             if not lane.early and lane.collective and not exchanged:
                 self.average(lane)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.schedule import Due, Meta, Verdict, View
@@ -11,13 +11,14 @@ from tightwire.algebra.schedule import Due, Meta, Verdict, View
 
 @dataclass(frozen=True)
 class Every:
-    """All workers exchange after each ``tau`` steps, together.
+    """All workers exchange in each ``tau``-th step, together, after or before that step's local move.
 
     >>> [Every(3).due(clock).push for clock in range(6)]
     [False, False, True, False, False, True]
     """
 
     tau: int = 1
+    order: Literal["after_local", "before_local"] = "after_local"
     lockstep: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -25,9 +26,9 @@ class Every:
             raise RecipeError(f"every(tau={self.tau}): the period is at least one step")
 
     def due(self, clock: int) -> Due:
-        """After steps tau−1, 2·tau−1, …"""
+        """In steps tau−1, 2·tau−1, …"""
         now = (clock + 1) % self.tau == 0
-        return Due(push=now, pull=now)
+        return Due(push=now, pull=now, before_local=self.order == "before_local")
 
     def admit(self, view: View, meta: Meta) -> Verdict:
         """A server holds contributions until every worker's is there."""
@@ -37,6 +38,25 @@ class Every:
     def serve(self, view: View, meta: Meta) -> bool:
         """A worker reads the centre once its own contribution is inside."""
         return all(held.worker != meta.worker for held in view.held)
+
+
+@dataclass(frozen=True)
+class AtEnd:
+    """Workers never exchange while they train; the end of the run brings them together."""
+
+    lockstep: ClassVar[bool] = True
+
+    def due(self, clock: int) -> Due:
+        """Never."""
+        return Due(push=False, pull=False)
+
+    def admit(self, view: View, meta: Meta) -> Verdict:
+        """With everybody's."""
+        return Every().admit(view, meta)
+
+    def serve(self, view: View, meta: Meta) -> bool:
+        """Once one's own is inside."""
+        return Every().serve(view, meta)
 
 
 @dataclass(frozen=True)
@@ -73,9 +93,14 @@ def every_step() -> Every:
     return Every(1)
 
 
-def every(tau: int) -> Every:
-    """An exchange after each ``tau`` steps."""
-    return Every(tau)
+def every(tau: int, order: Literal["after_local", "before_local"] = "after_local") -> Every:
+    """An exchange in each ``tau``-th step, after or before the local move."""
+    return Every(tau, order)
+
+
+def at_end() -> AtEnd:
+    """One exchange, when training is over."""
+    return AtEnd()
 
 
 def asynchronous(*, push: int = 1, fetch: int = 1) -> Asynchronous:
@@ -83,4 +108,4 @@ def asynchronous(*, push: int = 1, fetch: int = 1) -> Asynchronous:
     return Asynchronous(push, fetch)
 
 
-examples = (every_step(), every(5), asynchronous(), asynchronous(push=3, fetch=2))
+examples = (every_step(), every(5), every(2, "before_local"), at_end(), asynchronous(), asynchronous(push=3, fetch=2))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tightwire.algebra.rule import Rule
+from tightwire.algebra.rule import Rule, Seat
 from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
 from tightwire.rules.yours import optimizer_like
@@ -19,8 +19,9 @@ class OptimizerMover:
     """Steps an optimizer of the user's class and settings on parameters that are views of the centre."""
 
     def __init__(
-        self, center: Mapping[str, Bucket], optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str]
+        self, center: Mapping[str, Bucket], optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], seat: Seat
     ) -> None:
+        self._seat = seat
         self._parameters = {name: nn.Parameter(view) for bucket in center.values() for name, view in bucket.items()}
         self._optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
 
@@ -39,6 +40,10 @@ class OptimizerMover:
         if rates:
             for group, index in zip(self._optimizer.param_groups, self._groups, strict=True):
                 group["lr"] = rates[index]
+        for group in self._optimizer.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._seat.prepare_(weight.data, weight.grad, group)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 

@@ -13,8 +13,8 @@ from tightwire.run.join import join
 from tightwire.run.settings import Settings
 from tightwire.run.together import together
 
-STEPS = 25
 GLOBAL_BATCH = 12
+RATE = 0.05
 
 
 def network(problem: str) -> nn.Sequential:
@@ -26,7 +26,7 @@ def network(problem: str) -> nn.Sequential:
         return nn.Sequential(nn.Linear(6, 10), nn.Tanh(), nn.Linear(10, 4))
 
 
-def batches(problem: str, steps: int = STEPS) -> list[tuple[Tensor, Tensor]]:
+def batches(problem: str, steps: int) -> list[tuple[Tensor, Tensor]]:
     """The global batches of a problem."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
@@ -36,35 +36,38 @@ def batches(problem: str, steps: int = STEPS) -> list[tuple[Tensor, Tensor]]:
         return list(zip(x, y, strict=True))
 
 
-def train(case: Case, steps: int = STEPS, settings: Settings | None = None) -> dict[str, Tensor]:
+def train(case: Case, settings: Settings | None = None) -> dict[str, Tensor]:
     """Train and return the answer's weights: the same on all ranks, or an AssertionError."""
     if case.recipe is None:
-        return _alone(case, steps)
-    answers = together(case.workers, lambda rank: _one(case, rank, steps, settings), hosts=case.hosts)
+        return _alone(case)
+    answers = together(case.workers, lambda rank: _one(case, rank, settings))
     for rank, answer in enumerate(answers):
         for name, weight in answer.items():
             assert torch.equal(weight, answers[0][name]), f"ranks 0 and {rank} disagree about {name}"
     return answers[0]
 
 
-def _alone(case: Case, steps: int) -> dict[str, Tensor]:
+def _optimizer(case: Case, model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=RATE * case.rate, momentum=case.momentum)
+
+
+def _alone(case: Case) -> dict[str, Tensor]:
     model = network(case.problem)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=case.momentum)
-    for x, y in batches(case.problem, steps):
-        F.mse_loss(model(x), y).backward()
+    optimizer = _optimizer(case, model)
+    for x, y in batches(case.problem, case.steps):
+        (case.loss * F.mse_loss(model(x), y)).backward()
         optimizer.step()
         optimizer.zero_grad()
     return {name: weight.detach() for name, weight in model.named_parameters()}
 
 
-def _one(case: Case, rank: int, steps: int, settings: Settings | None) -> dict[str, Tensor]:
+def _one(case: Case, rank: int, settings: Settings | None) -> dict[str, Tensor]:
     model = network(case.problem)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=case.momentum)
     assert case.recipe is not None
-    with join(case.recipe, model, optimizer, settings=settings) as wire:
+    with join(case.recipe, model, _optimizer(case, model), settings=settings) as wire:
         mine = whole if wire.pipeline is not None else part(rank, case.workers)
-        for x, y in batches(case.problem, steps):
-            wire.batch(mine(x), mine(y), F.mse_loss)
+        for x, y in batches(case.problem, case.steps):
+            wire.batch(mine(x), mine(y), lambda out, target: case.loss * F.mse_loss(out, target))
             wire.step()
     return {name: weight.detach() for name, weight in model.named_parameters()}
 

@@ -74,7 +74,7 @@ def _initial_knowledge(exchange: Exchange, size: int, pieces: int) -> list[list[
     match exchange.pattern:
         case "reduce":
             return [[frozenset({rank})] * pieces for rank in range(size)]
-        case "gather":
+        case "gather" | "peers":
             return [[frozenset({rank}) if part == rank else nothing for part in range(pieces)] for rank in range(size)]
         case "owners":
             return [[frozenset({rank}) if part // size == rank else nothing for part in range(pieces)]
@@ -91,6 +91,8 @@ def _assert_complete(exchange: Exchange, size: int, know: list[list[frozenset[in
                 assert all(part == everybody for part in parts), f"rank {rank} of {size} lacks a part of the sum"
             case "gather":
                 assert all(parts), f"rank {rank} of {size} lacks a payload"
+            case "peers":
+                assert size == 1 or exchange.transfers(World(0, size)), "nobody meets anybody"
             case "owners":
                 assert all(parts[src * size + rank] for src in range(size)), f"owner {rank} lacks a piece"
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tightwire.algebra.rule import Adopt, Rule, Signal
 from tightwire.algebra.tensors import Bucket, Spec
-from tightwire.algebra.world import At
+from tightwire.algebra.world import At, World
 from tightwire.testing.strategies import buckets, filled, specs
 
 
@@ -100,10 +100,10 @@ def check_adopt(adopt: Adopt) -> None:
         generator = torch.Generator().manual_seed(seed)
         weight, center = torch.randn(5, generator=generator), torch.randn(5, generator=generator)
         before = float((weight - center).norm())
-        adopt.adopt_(weight, center)
+        adopt.adopt_(weight, center, At(world=World(size=3)))
         assert float((weight - center).norm()) <= before
         here = center.clone()
-        adopt.adopt_(here, center)
+        adopt.adopt_(here, center, At(world=World(size=3)))
         assert torch.equal(here, center)
 
     law()

@@ -20,8 +20,9 @@ def due_by_clock_alone(schedule: Schedule) -> None:
     """Asking does not change the answer, and an exchange comes again and again."""
     first = [schedule.due(clock) for clock in range(200)]
     assert [schedule.due(clock) for clock in range(200)] == first
-    assert any(due.push for due in first), "nothing is ever pushed"
-    assert any(due.pull for due in first[100:]) or schedule.lockstep, "the centre is never read again"
+    if not schedule.lockstep:  # who exchanges only together may do so at the end alone
+        assert any(due.push for due in first), "nothing is ever pushed"
+        assert any(due.pull for due in first[100:]), "the centre is never read again"
 
 
 def everybody_is_served(schedule: Schedule) -> None:

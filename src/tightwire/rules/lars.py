@@ -1,0 +1,67 @@
+"""Layer-wise adaptive rate scaling: every tensor moves in proportion to its own size.
+
+    λ = trust·‖w‖ / (‖g‖ + β·‖w‖);   your optimizer then steps on λ·(g + β·w)          β: its weight decay
+
+You, Gitman, Ginsburg: Large Batch Training of Convolutional Networks. arXiv 1708.03888, 2017.
+Your optimizer keeps momentum, rate and decay β. Because it will add β·w by itself, it is handed λ·(g + β·w) − β·w.
+One-dimensional tensors (biases, norms) and tensors or gradients that are zero go unscaled: λ would be 0 for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.rule import Kind
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At
+
+
+@dataclass(frozen=True)
+class Lars:
+    """The user's optimizer, with gradients scaled layer by layer."""
+
+    trust: float = 0.001
+    scale: Knob = 1.0
+    yours: ClassVar[bool] = True
+    accepts: ClassVar[Kind] = "direction"
+    momentum: ClassVar[float] = 0.0
+
+    def weigh(self, staleness: int, together: int) -> float:
+        """The mean of what is applied together."""
+        return 1 / together
+
+    def init(self, spec: Spec) -> State:
+        """The optimizer keeps its own state."""
+        return {}
+
+    def rate(self, at: At) -> float:
+        """The factor on the learning rates now."""
+        return value_at(self.scale, at)
+
+    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
+        """G ← λ·(g + β·w) − β·w."""
+        if weight.dim() < 2:
+            return
+        decay = float(group.get("weight_decay") or 0.0)
+        weight_norm, gradient_norm = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(gradient)
+        trusted = self.trust * weight_norm / (gradient_norm + decay * weight_norm)
+        ratio = torch.where((weight_norm > 0) & (gradient_norm > 0), trusted, torch.ones_like(trusted))
+        gradient.add_(weight, alpha=decay).mul_(ratio).add_(weight, alpha=-decay)
+
+    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
+        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
+        raise AssertionError("the runtime steps the user's optimizer")
+
+
+def lars(trust: float = 0.001, *, scale: Knob = 1.0) -> Lars:
+    """Your optimizer, with layer-wise adaptive rates."""
+    return Lars(trust, scale)
+
+
+examples = (lars(),)
