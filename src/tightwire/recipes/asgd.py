@@ -16,7 +16,7 @@ from tightwire.algebra.recipe import Recipe
 from tightwire.codecs.dense import dense
 from tightwire.exchanges.server import server
 from tightwire.memories.nothing import nothing
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
 from tightwire.recipes.make import recipe
 from tightwire.recipes.sync_sgd import sync_sgd
 from tightwire.schedules.clock import asynchronous, every_step
@@ -39,6 +39,7 @@ entry = RecipeEntry(
         "NIPS 2012",
     ),
     when="workers differ in speed and nobody should wait for the slowest",
+    start=Start(lr=0.1, momentum=0.0),  # asynchrony acts as momentum already
     laws=(
         Equals("one worker is plain SGD", Case(asgd(), 1, momentum=0.9), Case(momentum=0.9)),
         Equals(

@@ -15,7 +15,7 @@ from tightwire.algebra.recipe import Recipe
 from tightwire.codecs.dense import dense
 from tightwire.exchanges.allreduce import allreduce
 from tightwire.memories.nothing import nothing
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
 from tightwire.recipes.local_sgd import local_sgd
 from tightwire.recipes.make import recipe
 from tightwire.rules.outer import outer
@@ -48,6 +48,7 @@ entry = RecipeEntry(
         "DiLoCo: Distributed Low-Communication Training of Language Models",
         "arXiv 2311.08105, 2023",
     ),
+    start=Start(lr=0.03),
     when="the wire is hundreds of times too slow and the run is long: tau times fewer bytes, and outer momentum helps",
     laws=(
         Equals(

@@ -50,7 +50,7 @@ class Equals:
 class Start:
     """The optimizer that a run starts with unless told otherwise. DGC's momentum, say, is in its memory."""
 
-    lr: float = 0.1
+    lr: float = 0.05
     momentum: float = 0.9
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.allreduce import AllReduce, allreduce
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
 from tightwire.recipes.local_sgd import local_sgd
 from tightwire.recipes.make import recipe
 from tightwire.rules.adopt import overwrite
@@ -36,6 +36,7 @@ entry = RecipeEntry(
         "Experiments on Parallel Training of Deep Neural Network using Model Averaging",
         "arXiv 1507.01239, 2015",
     ),
+    start=Start(lr=0.1),
     when="as local-sgd, where momentum of before an average points the wrong way after it",
     laws=(
         Equals(

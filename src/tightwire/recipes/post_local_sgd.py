@@ -14,7 +14,7 @@ from tightwire.recipes.local_sgd import local_sgd
 from tightwire.recipes.sync_sgd import sync_sgd
 
 
-def post_local_sgd(start: int = 1000, *, tau: int = 8, first: AnyRecipe | None = None) -> AnyRecipe:
+def post_local_sgd(start: int = 300, *, tau: int = 8, first: AnyRecipe | None = None) -> AnyRecipe:
     """`sync_sgd` (or ``first``) for ``start`` steps, then `local_sgd` every ``tau``."""
     return check(phases((start, first or sync_sgd()), (forever, local_sgd(tau)), name="post-local-sgd"))
 

@@ -4,7 +4,7 @@
 
 You, Gitman, Ginsburg: Large Batch Training of Convolutional Networks. arXiv 1708.03888, 2017.
 Your optimizer keeps momentum, rate and decay β. Because it will add β·w by itself, it is handed λ·(g + β·w) − β·w.
-One-dimensional tensors (biases, norms) and tensors or gradients that are zero go unscaled: λ would be 0 for ever.
+One-dimensional tensors (biases, norms) and tensors that are zero take λ = trust: their own ratio would keep them at 0.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Lars:
 
     def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         """G ← λ·(g + β·w) − β·w."""
-        if weight.dim() < 2:
-            return
         decay = float(group.get("weight_decay") or 0.0)
-        weight_norm, gradient_norm = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(gradient)
-        trusted = self.trust * weight_norm / (gradient_norm + decay * weight_norm)
-        ratio = torch.where((weight_norm > 0) & (gradient_norm > 0), trusted, torch.ones_like(trusted))
+        ratio = torch.full((), self.trust, dtype=gradient.dtype, device=gradient.device)
+        if weight.dim() > 1:
+            weight_norm, gradient_norm = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(gradient)
+            moves = (weight_norm > 0) & (gradient_norm > 0)
+            ratio = torch.where(moves, ratio * weight_norm / (gradient_norm + decay * weight_norm), ratio)
         gradient.add_(weight, alpha=decay).mul_(ratio).add_(weight, alpha=-decay)
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
