@@ -106,6 +106,13 @@ def latest(folder: Path) -> Path | None:
     return max(found, key=lambda path: int(path.name.removeprefix("step-")), default=None)
 
 
+def keep_newest(folder: Path, count: int) -> None:
+    """Remove all but the newest checkpoints of a folder, and what was left half-written."""
+    complete = sorted((p for p in folder.glob("step-*") if _NAME.fullmatch(p.name)), key=lambda p: int(p.name[5:]))
+    for path in (*complete[:-count], *folder.glob("step-*.partial")):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def read_description(checkpoint: Path) -> Description:
     """What a checkpoint is of; refuses what is missing, damaged or too new."""
     manifest = _read_json(checkpoint / "world.json")

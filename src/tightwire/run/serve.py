@@ -77,6 +77,11 @@ class Client:
         shard = self._ask(Export(self._me), 0).state if self._me == 0 else None
         return {"version": self.version, "sequence": self.sequence, "shard": shard}
 
+    def staleness(self) -> dict[int, int]:
+        """How often contributions of each age were applied."""
+        ages: dict[int, int] = self._ask(Export(self._me), 0).state["staleness"]
+        return ages
+
     def restore(self, own: dict[str, Any], shard: dict[str, Any], *, new_world: bool) -> None:
         """Go on from a checkpoint. In another world the counts start anew, on both sides."""
         if self._me == 0:

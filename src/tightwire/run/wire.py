@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -113,6 +114,36 @@ class Wire:
             self._drawn.append(weight)
             self._worker.epoch, self._worker.epochs = share.epoch, share.epochs
             self._worker.batch_weight = sum(self._drawn) / len(self._drawn)
+
+    # ── all workers together ──────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def lockstep(self) -> bool:
+        """True if all workers take the same steps, so that they can do things together while training."""
+        return all(lane.recipe.schedule.lockstep for lane in self._worker.lanes)
+
+    def agree(self, flag: bool) -> bool:
+        """True on every worker if it is true on any; also a barrier. All workers call this together."""
+        heard = torch.tensor([float(flag)])
+        self._worker.assembly.max_(heard, Entry("agree", "flag"))
+        return bool(heard)
+
+    def add_up_(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over workers."""
+        self._worker.assembly.mean_([tensor], Entry("agree", "sum"))
+        tensor.mul_(self.size)
+
+    def everyones(self, data: bytes) -> list[bytes]:
+        """What each worker says, in rank order."""
+        return self._worker.assembly.everyones(data, Entry("agree", "words"))
+
+    def staleness(self) -> dict[str, float] | None:
+        """How old contributions were when they were applied, in updates of the centre; None without a server."""
+        ages: Counter[int] = Counter()
+        for client in self._worker.clients.values():
+            ages.update(client.staleness())
+        count = sum(ages.values())
+        return {"mean": sum(age * n for age, n in ages.items()) / count, "max": max(ages)} if count else None
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
 

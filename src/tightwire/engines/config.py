@@ -1,0 +1,127 @@
+"""What a run is: everything that `tightwire train` can be told, as one value that is saved with the run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from tightwire.algebra.errors import TightwireError
+
+
+class ConfigError(TightwireError, ValueError):
+    """A run that cannot be: names the value and what to give instead."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run. None leaves a choice to the recipe or the machine."""
+
+    recipe: str = "sync-sgd"
+    params: dict[str, Any] = field(default_factory=dict)
+    workers: int = 4
+    data: str = "digits"
+    data_folder: str | None = None
+    model: str = "mlp"
+    epochs: float | None = None
+    steps: int | None = None
+    batch: int = 16
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    lr: float | None = None
+    momentum: float | None = None
+    weight_decay: float = 0.0
+    rate: Literal["cosine", "constant"] = "cosine"
+    clip: float | None = None
+    seed: int = 0
+    shards: Literal["shuffled", "sorted"] = "shuffled"
+    device: Literal["cpu", "cuda"] = "cpu"
+    lab: str | None = None
+    link: str | None = None
+    save_every: int = 200
+    restarts: int = 3
+    timeout_s: float = 60.0
+    folder: str = "runs/run"
+
+    def __post_init__(self) -> None:
+        _at_least("workers", self.workers, 1)
+        _at_least("batch", self.batch, 1)
+        _at_least("save-every", self.save_every, 1)
+        _at_least("restarts", self.restarts, 0)
+        if self.epochs is not None and self.steps is not None:
+            raise ConfigError(f"epochs={self.epochs} and steps={self.steps}: give one of them")
+        if self.epochs is not None and self.epochs <= 0:
+            raise ConfigError(f"epochs={self.epochs}: training takes more than none; give a positive number")
+        if self.steps is not None:
+            _at_least("steps", self.steps, 1)
+        if self.lab is not None and self.link is not None:
+            raise ConfigError(f"lab={self.lab} and link={self.link}: the lab has links of its own; give one of them")
+        if self.timeout_s <= 0:
+            raise ConfigError(f"timeout={self.timeout_s}: a peer needs some time; give a positive number of seconds")
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return Path(self.folder)
+
+    def but(self, **changes: Any) -> RunConfig:
+        """The same run with some values changed."""
+        return replace(self, **changes)
+
+    def save(self) -> None:
+        """Write ``config.json`` into the run's folder; refuse a folder that cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / "config.json").write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"{self.folder} cannot be written ({error.strerror}); name another --out") from None
+
+    @classmethod
+    def load(cls, folder: Path) -> RunConfig:
+        """Read the configuration of a run."""
+        path = folder / "config.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"{folder} is not a run: it has no config.json") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        known = {f.name for f in fields(cls)}
+        if not isinstance(found, dict) or not set(found) <= known:
+            raise ConfigError(f"{path} is not of this version of tightwire; start the run anew")
+        return cls(**{**found, "folder": str(folder)})
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name}={value}: it must be at least {least}")
+
+
+def parse_recipe(text: str) -> tuple[str, dict[str, Any]]:
+    """``name:key=value:key=value``.
+
+    >>> parse_recipe("dgc:density=0.01:masking=off")
+    ('dgc', {'density': 0.01, 'masking': 'off'})
+    """
+    name, *settings = text.split(":")
+    params: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"{text!r}: {setting!r} is not key=value; write for example local-sgd:tau=5")
+        params[key] = _value(value)
+    return name, params
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def show_recipe(name: str, params: dict[str, Any]) -> str:
+    """The reverse of `parse_recipe`."""
+    return ":".join([name, *(f"{key}={value}" for key, value in params.items())])

@@ -1,0 +1,27 @@
+"""Workers inside this process, on the in-process link: deterministic, nothing is started.
+
+The home of recipes that need a parameter server, until servers speak over the network.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tightwire.engines.config import RunConfig
+from tightwire.engines.local import asking_to_stop
+from tightwire.engines.outcome import Outcome
+from tightwire.engines.script import train
+from tightwire.engines.worker import CURABLE
+from tightwire.run.together import together
+
+
+def run_inside(config: RunConfig, *, resume: bool) -> None:
+    """Run all workers as one process."""
+    torch.set_num_threads(1)
+    with asking_to_stop(config):
+        try:
+            outcomes = together(config.workers, lambda rank: train(config, rank=rank, link="in-process", resume=resume))
+        except CURABLE as error:
+            outcomes = [Outcome("error", text=str(error))]
+    for rank, outcome in enumerate(outcomes):
+        outcome.write(config.path, rank)

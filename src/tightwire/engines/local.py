@@ -1,0 +1,68 @@
+"""Workers as processes of this machine, started and restarted by torch elastic.
+
+A worker that dies takes its group down; all start anew from the last checkpoint and end as if nothing had happened.
+Ctrl-C asks them to save and stop; a second one ends them at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from tightwire.engines.config import RunConfig
+from tightwire.engines.forked import preload
+from tightwire.engines.outcome import stop_file
+from tightwire.engines.worker import work
+
+_END_S = 5  # how long a worker that is told to end may take before it is killed
+
+
+def run_processes(config: RunConfig, *, resume: bool) -> None:
+    """Run all workers to their end; what they leave in the run's folder says how it went."""
+    preload()
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    logs = config.path / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    launch = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=config.workers,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",
+        max_restarts=config.restarts,
+        start_method="forkserver",
+        logs_specs=DefaultLogsSpecs(log_dir=str(logs), redirects=Std.ALL),
+        signals_to_handle="SIGTERM",
+        shutdown_timeout=_END_S,
+    )
+    with asking_to_stop(config):
+        try:
+            elastic_launch(launch, work)(config.folder, "processes on one machine", resume)
+        except ChildFailedError:
+            return  # the outcomes say why
+
+
+@contextmanager
+def asking_to_stop(config: RunConfig) -> Iterator[None]:
+    """Inside, Ctrl-C asks the workers to save and stop; the second Ctrl-C is an ordinary one."""
+
+    def ask(signum: int, frame: FrameType | None) -> None:
+        if stop_file(config.path).exists():
+            raise KeyboardInterrupt
+        stop_file(config.path).touch()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,146 @@
+"""The training script that `tightwire train` runs in every worker: join, shard, backward, step, answer.
+
+It is what a user would write, plus saving, stopping and measuring. Nothing in it depends on how workers were started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import ceil, cos, pi
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tightwire.data import Data
+from tightwire.engines.config import RunConfig
+from tightwire.engines.evaluate import score
+from tightwire.engines.measure import Bracket
+from tightwire.engines.outcome import Outcome, stop_file, write_result
+from tightwire.engines.workload import criterion, make_loader, make_optimizer, make_workload
+from tightwire.recipes.catalogue import by_name
+from tightwire.run import checkpoint
+from tightwire.run.join import join
+from tightwire.run.settings import Settings
+from tightwire.run.wire import Wire
+from tightwire.telemetry.sinks import JsonLines
+
+DEFAULT_EPOCHS = 30.0
+STOP_EVERY = 10  # steps between two looks for the wish to stop; each costs a tiny message
+KEEP = 2  # checkpoints
+
+
+def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
+    """Train as one worker. ``link`` names what connects the workers; the outcome of rank 0 carries the result."""
+    recipe = by_name(config.recipe, **config.params)
+    data, model = make_workload(config)
+    optimizer = make_optimizer(config, model)
+    events = JsonLines(config.path / "events" / f"rank-{rank}.jsonl")
+    settings = Settings(seed=config.seed, exchange_timeout_s=config.timeout_s, events=events)
+    with join(recipe, model, optimizer, settings=settings) as wire:
+        worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
+        worker.begin(resume)
+        if worker.train():
+            return Outcome("stopped", step=wire.clock)
+        result = worker.result()
+    if rank == 0:
+        save_file({name: t.detach().cpu().clone() for name, t in model.state_dict().items()},
+                  config.path / "model.safetensors")  # fmt: skip
+        write_result(config.path, result)
+    return Outcome("done", step=wire.clock, result=result)
+
+
+class _Worker:
+    """One worker's part of a run."""
+
+    def __init__(
+        self, config: RunConfig, data: Data, wire: Wire, optimizer: torch.optim.Optimizer, bracket: Bracket
+    ) -> None:
+        self._config = config
+        self._data = data
+        self._wire = wire
+        self._optimizer = optimizer
+        self._bracket = bracket
+        self._base_lr = float(optimizer.param_groups[0]["lr"])
+        self._share = wire.shard(make_loader(config, data, workers=wire.size, split=wire.pipeline is not None))
+        self._total = config.steps or ceil((config.epochs or DEFAULT_EPOCHS) * len(self._share))
+
+    def begin(self, resume: bool) -> None:
+        """Go on from the last checkpoint, or write the first: a folder that refuses it says so before training."""
+        folder = self._config.path / "checkpoints"
+        if resume and checkpoint.latest(folder) is not None:
+            self._wire.load(folder)
+        else:
+            self._wire.save(folder)
+
+    def train(self) -> bool:
+        """Step until the end; True if somebody wanted to stop before it."""
+        self._wire.model.train()
+        self._bracket.begin()
+        for x, y in self._batches():
+            self._set_rate()
+            loss = self._wire.batch(x, y, criterion(self._data))
+            if self._config.clip is not None:
+                self._wire.clip(self._config.clip)
+            self._wire.step(loss)
+            stop = self._wire.clock % STOP_EVERY == 0 and self._wants_to_stop()
+            if stop or self._wire.clock % self._config.save_every == 0:
+                self._save()
+            if stop:
+                return True
+        self._wire.drain()
+        self._bracket.end()
+        return False
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Epoch after epoch, until the last step."""
+        while self._wire.clock < self._total:
+            if self._data.task == "language":
+                self._wire.model.reset()  # type: ignore[operator]
+            for x, y in self._share:
+                yield x.to(self._config.device), y.to(self._config.device)
+                if self._wire.clock >= self._total:
+                    return
+
+    def _set_rate(self) -> None:
+        """The learning rate is a function of the clock, so a resumed run needs no scheduler's memory."""
+        passed = self._wire.clock / self._total
+        factor = 0.5 * (1 + cos(pi * passed)) if self._config.rate == "cosine" else 1.0
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._base_lr * factor
+
+    def _wants_to_stop(self) -> bool:
+        wanted = stop_file(self._config.path).exists()
+        return self._wire.agree(wanted) if self._wire.lockstep else wanted
+
+    def _save(self) -> None:
+        folder = self._config.path / "checkpoints"
+        with self._bracket.pause():
+            self._wire.save(folder)
+            if self._wire.rank == 0:
+                checkpoint.keep_newest(folder, KEEP)
+
+    def result(self) -> dict[str, Any]:
+        """The figures of the run; all workers compute them together."""
+        config, steps = self._config, self._wire.clock - self._bracket.first_step
+        batch = config.batch * self._wire.size
+        figure = score(self._wire, self._data, config.device)
+        return {
+            "recipe": config.recipe,
+            "params": config.params,
+            "workers": self._wire.size,
+            "model": config.model,
+            "data": config.data,
+            "shards": config.shards,
+            "seed": config.seed,
+            "steps": self._wire.clock,
+            "epochs": self._share.epochs,
+            "seconds": self._bracket.seconds,
+            "samples_per_second": steps * batch / self._bracket.seconds if self._bracket.seconds else None,
+            **figure,
+            "wire": self._bracket.summary(),
+            "staleness": self._wire.staleness(),
+            "faults": {"restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))},
+        }

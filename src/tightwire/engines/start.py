@@ -1,0 +1,95 @@
+"""Start a run in the way that fits it, and say how it ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from tightwire.algebra.errors import TightwireError
+from tightwire.algebra.recipe import leaves
+from tightwire.engines.config import ConfigError, RunConfig
+from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
+from tightwire.recipes.catalogue import CATALOGUE, by_name
+
+
+class RunFailed(TightwireError):  # noqa: N818 -- reads as what happened
+    """A run ended without a result; the text says why."""
+
+
+class RunStopped(TightwireError):  # noqa: N818
+    """Somebody stopped a run; it can be resumed."""
+
+    def __init__(self, step: int, folder: str) -> None:
+        super().__init__(f"stopped at step {step}; go on with: tightwire resume {folder}")
+
+
+def prepare(config: RunConfig) -> RunConfig:
+    """Check what can be checked before anything starts, and give the run its folder."""
+    from tightwire.engines.workload import make_workload  # noqa: PLC0415 -- brings torch
+
+    recipe = by_name(config.recipe, **config.params)
+    entry = CATALOGUE[config.recipe]
+    stages = max(leaf.recipe.split.stages for leaf in leaves(recipe))
+    if stages > 1 and config.workers != stages:
+        raise ConfigError(
+            f"{config.recipe} has {stages} stages and {config.workers} workers: use --workers {stages}, or "
+            f"{config.recipe}:stages={config.workers}"
+        )
+    if config.lab is not None and needs_server(recipe):
+        raise ConfigError(f"{entry.name} needs a parameter server, which does not run in the lab yet; leave out --lab")
+    make_workload(config)
+    config.save()
+    clear_outcomes(config.path)
+    return config
+
+
+def needs_server(recipe: Any) -> bool:
+    """True if a recipe has a parameter server."""
+    return any(leaf.recipe.exchange.pattern == "server" for leaf in leaves(recipe))
+
+
+def run(config: RunConfig, *, resume: bool = False) -> dict[str, Any]:
+    """Run to the end and return the result; raise `RunFailed` or `RunStopped`."""
+    prepare(config)
+    _engine(config)(config, resume=resume)
+    return judge(config, read_outcomes(config.path))
+
+
+def _engine(config: RunConfig) -> Callable[..., None]:
+    if config.lab is not None:
+        from tightwire.engines.labbed import run_lab  # noqa: PLC0415
+
+        return run_lab
+    if needs_server(by_name(config.recipe, **config.params)) or config.workers == 1:
+        from tightwire.engines.inside import run_inside  # noqa: PLC0415
+
+        return run_inside
+    from tightwire.engines.local import run_processes  # noqa: PLC0415
+
+    return run_processes
+
+
+def judge(config: RunConfig, outcomes: dict[int, Outcome]) -> dict[str, Any]:
+    """The result, or the reason why there is none."""
+    errors = [outcome.text for outcome in outcomes.values() if outcome.ended == "error"]
+    if errors:
+        raise RunFailed(min(errors, key=_hearsay))
+    stopped = [outcome.step for outcome in outcomes.values() if outcome.ended == "stopped"]
+    if stopped:
+        raise RunStopped(stopped[0], config.folder)
+    if 0 not in outcomes or outcomes[0].result is None:
+        missing = sorted(set(range(config.workers)) - set(outcomes))
+        logs = config.path / "logs"
+        raise RunFailed(f"worker {missing[0] if missing else 0} ended without a word; its last ones are in {logs}")
+    return outcomes[0].result
+
+
+def _hearsay(text: str) -> int:
+    """Errors about others are less telling than errors of one's own."""
+    return sum(word in text for word in ("lost its connection", "no sign of life", "waited", "failed while"))
+
+
+def under_torchrun() -> bool:
+    """True if somebody else already started the workers."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ

@@ -1,0 +1,62 @@
+"""One worker process: runs the script and leaves its outcome, whatever happens.
+
+    python -m tightwire.engines.worker RUN --link "processes" [--resume]
+
+What a user can cure ends as one sentence in the outcome. A lost or stuck peer ends as a failure of the process, so that
+whoever started it can start all anew from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+import torch
+
+from tightwire.algebra.errors import LinkError, TightwireError
+from tightwire.data import DataError
+from tightwire.engines.config import RunConfig
+from tightwire.engines.outcome import Outcome
+from tightwire.engines.script import train
+from tightwire.models import ModelError
+
+_PR_SET_PDEATHSIG = 1
+CURABLE = (TightwireError, DataError, ModelError)
+
+
+def work(folder: str, link: str, resume: bool) -> None:
+    """Be one worker of the run in ``folder``; the environment says which."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides what Ctrl-C means
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # and we do not outlive them
+    rank = int(os.environ.get("RANK", "0"))
+    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    outcome = _attempt(RunConfig.load(Path(folder)), rank, link, resume or again)
+    outcome.write(Path(folder), rank)
+
+
+def _attempt(config: RunConfig, rank: int, link: str, resume: bool) -> Outcome:
+    try:
+        return train(config, rank=rank, link=link, resume=resume)
+    except LinkError as error:
+        Outcome("error", text=str(error)).write(config.path, rank)
+        raise
+    except CURABLE as error:
+        return Outcome("error", text=str(error))
+
+
+def main() -> None:
+    """The command line of a worker process."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--link", required=True)
+    parser.add_argument("--resume", action="store_true")
+    arguments = parser.parse_args()
+    work(arguments.folder, arguments.link, arguments.resume)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What a configuration names, made: data, network, optimizer, loader, loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+from tightwire import data as workloads
+from tightwire import models
+from tightwire.data import Data, OwnShards, shards
+from tightwire.engines.config import RunConfig
+from tightwire.recipes.catalogue import CATALOGUE
+from tightwire.recipes.entry import Start
+
+
+def make_workload(config: RunConfig) -> tuple[Data, nn.Module]:
+    """Data and a network that fits it, with the weights that the seed gives."""
+    options: dict[str, Any] = {}
+    if config.data == "digits" and ":" not in config.model and models.describe(config.model).wants == "images":
+        options["shape"] = "image"
+    if config.data == "text":
+        options["columns"] = config.workers * config.batch
+    data = workloads.load(config.data, config.data_folder, **options)
+    torch.manual_seed(config.seed)
+    model = models.make(config.model, inputs=data.inputs, classes=data.classes)
+    return data, model.to(config.device)
+
+
+def make_optimizer(config: RunConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer; what is not given is what the recipe starts with."""
+    start = CATALOGUE[config.recipe].start if config.recipe in CATALOGUE else Start()
+    if config.optimizer == "adamw":
+        lr = 1e-3 if config.lr is None else config.lr
+        return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=config.weight_decay)
+    lr = start.lr if config.lr is None else config.lr
+    momentum = start.momentum if config.momentum is None else config.momentum
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, weight_decay=config.weight_decay)
+
+
+def make_loader(config: RunConfig, data: Data, *, workers: int, split: bool) -> DataLoader[Any]:
+    """A loader for `wire.shard`. A split model sees the batches of all workers, one after another."""
+    batch = config.batch * (workers if split else 1)
+    if data.task == "language":
+        return DataLoader(data.train, batch_size=batch, collate_fn=workloads.collate, drop_last=True)
+    if config.shards == "sorted" and not split:
+        sampler = OwnShards(shards(data.train, workers, "sorted"), batch)
+        return DataLoader(data.train, batch_size=batch, sampler=sampler, collate_fn=workloads.collate)
+    return DataLoader(data.train, batch_size=batch, shuffle=True, collate_fn=workloads.collate)
+
+
+def criterion(data: Data) -> Callable[[Tensor, Tensor], Tensor]:
+    """Cross-entropy of classes, or of next words."""
+    return _next_word if data.task == "language" else F.cross_entropy
+
+
+def _next_word(logits_BTW: Tensor, target_BT: Tensor) -> Tensor:
+    return F.cross_entropy(logits_BTW.flatten(0, 1), target_BT.flatten())
