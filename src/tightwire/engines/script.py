@@ -5,6 +5,7 @@ It is what a user would write, plus saving, stopping and measuring. Nothing in i
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from math import ceil, cos, pi
@@ -20,6 +21,8 @@ from tightwire.engines.evaluate import score
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
 from tightwire.engines.workload import criterion, make_loader, make_optimizer, make_workload
+from tightwire.lab.rate import parse_rate
+from tightwire.links.shaped import Pace
 from tightwire.recipes.catalogue import by_name
 from tightwire.run import checkpoint
 from tightwire.run.join import join
@@ -38,7 +41,7 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
     data, model = make_workload(config)
     optimizer = make_optimizer(config, model)
     events = JsonLines(config.path / "events" / f"rank-{rank}.jsonl")
-    settings = Settings(seed=config.seed, exchange_timeout_s=config.timeout_s, events=events)
+    settings = Settings(config.seed, exchange_timeout_s=config.timeout_s, events=events, pace=_pace(config))
     with join(recipe, model, optimizer, settings=settings) as wire:
         worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
         worker.begin(resume)
@@ -50,6 +53,13 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
                   config.path / "model.safetensors")  # fmt: skip
         write_result(config.path, result)
     return Outcome("done", step=wire.clock, result=result)
+
+
+def _pace(config: RunConfig) -> Pace | None:
+    if config.link is None:
+        return None
+    rate = parse_rate(config.link)
+    return Pace(rate.bits_per_second, rate.latency_s)
 
 
 class _Worker:
@@ -70,6 +80,8 @@ class _Worker:
     def begin(self, resume: bool) -> None:
         """Go on from the last checkpoint, or write the first: a folder that refuses it says so before training."""
         folder = self._config.path / "checkpoints"
+        if self._wire.rank == 0:
+            (self._config.path / "plan.json").write_text(json.dumps({"steps": self._total}), encoding="utf-8")
         if resume and checkpoint.latest(folder) is not None:
             self._wire.load(folder)
         else:

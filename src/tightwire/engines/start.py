@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -24,9 +25,24 @@ class RunStopped(TightwireError):  # noqa: N818
         super().__init__(f"stopped at step {step}; go on with: tightwire resume {folder}")
 
 
+def fresh_folder(config: RunConfig, *, overwrite: bool, named: bool) -> None:
+    """Make room for a new run; a folder that holds one is only cleared if that was asked for, or it was not named."""
+    if not (config.path / "config.json").exists():
+        return
+    if named and not overwrite:
+        raise ConfigError(
+            f"{config.folder} holds a run; go on with it (tightwire resume {config.folder}), name another --out, or "
+            "give --overwrite"
+        )
+    for name in ("events", "checkpoints", "logs", "outcome"):
+        shutil.rmtree(config.path / name, ignore_errors=True)
+    for name in ("result.json", "plan.json", "model.safetensors", "stop"):
+        (config.path / name).unlink(missing_ok=True)
+
+
 def prepare(config: RunConfig) -> RunConfig:
     """Check what can be checked before anything starts, and give the run its folder."""
-    from tightwire.engines.workload import make_workload  # noqa: PLC0415 -- brings torch
+    from tightwire.engines.workload import make_workload
 
     recipe = by_name(config.recipe, **config.params)
     entry = CATALOGUE[config.recipe]
@@ -58,14 +74,14 @@ def run(config: RunConfig, *, resume: bool = False) -> dict[str, Any]:
 
 def _engine(config: RunConfig) -> Callable[..., None]:
     if config.lab is not None:
-        from tightwire.engines.labbed import run_lab  # noqa: PLC0415
+        from tightwire.engines.labbed import run_lab
 
         return run_lab
     if needs_server(by_name(config.recipe, **config.params)) or config.workers == 1:
-        from tightwire.engines.inside import run_inside  # noqa: PLC0415
+        from tightwire.engines.inside import run_inside
 
         return run_inside
-    from tightwire.engines.local import run_processes  # noqa: PLC0415
+    from tightwire.engines.local import run_processes
 
     return run_processes
 

@@ -13,6 +13,7 @@ import ctypes
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,6 +37,17 @@ def work(folder: str, link: str, resume: bool) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     outcome = _attempt(RunConfig.load(Path(folder)), rank, link, resume or again)
     outcome.write(Path(folder), rank)
+
+
+def work_under_torchrun(config: RunConfig) -> dict[str, Any] | None:
+    """Be a worker that torchrun started; all workers see the same folder. Rank 0 gets the result."""
+    rank = int(os.environ["RANK"])
+    again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    config = config.but(workers=int(os.environ["WORLD_SIZE"]))
+    if rank == 0:
+        config.save()
+    outcome = train(config, rank=rank, link="torchrun", resume=again)
+    return outcome.result if rank == 0 else None
 
 
 def _attempt(config: RunConfig, rank: int, link: str, resume: bool) -> Outcome:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from inspect import signature
+
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.recipes.asgd import entry as asgd
@@ -49,12 +52,25 @@ CATALOGUE: dict[str, RecipeEntry] = {
 }
 
 
+def find(name: str) -> RecipeEntry:
+    """A line of the catalogue."""
+    if name not in CATALOGUE:
+        close = get_close_matches(name, CATALOGUE, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CATALOGUE)}"
+        raise RecipeError(f"there is no recipe {name!r}; {hint}")
+    return CATALOGUE[name]
+
+
 def by_name(name: str, **arguments: object) -> AnyRecipe:
     """A recipe of the catalogue.
 
     >>> by_name("local-sgd", tau=3).schedule.tau
     3
     """
-    if name not in CATALOGUE:
-        raise RecipeError(f"there is no recipe {name!r}; there are {', '.join(CATALOGUE)}")
-    return CATALOGUE[name].make(**arguments)
+    entry = find(name)
+    try:
+        signature(entry.make).bind(**arguments)
+    except TypeError:
+        known = ", ".join(signature(entry.make).parameters) or "none"
+        raise RecipeError(f"{name} does not take {', '.join(arguments)}; its parameters are: {known}") from None
+    return entry.make(**arguments)

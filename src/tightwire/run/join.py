@@ -22,6 +22,7 @@ from tightwire.algebra.check import check
 from tightwire.algebra.link import Link
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.links.loop import LoopLink, LoopWorld
+from tightwire.links.shaped import ShapedLink
 from tightwire.links.torchdist import TorchDistLink
 from tightwire.run.refuse import check_model, check_optimizer, check_world, trainable
 from tightwire.run.settings import Settings
@@ -48,6 +49,8 @@ def join(
     tensors = trainable(model)
     check_optimizer(recipe, optimizer, tensors)
     link, at_end = _find_link(next(iter(tensors.values())).device, settings)
+    if settings.pace is not None:
+        link = ShapedLink(link, settings.pace)
     try:
         check_world(recipe, link.world)
         wire = Wire(Worker(recipe, tensors, optimizer, link, settings, scaler), model, at_end)

@@ -1,0 +1,42 @@
+"""The `tightwire` command: its subcommands, and errors as one sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tightwire.cli import compare, doctor, lab, recipes, report, resume, train
+
+app = typer.Typer(
+    help="Train deep networks over narrow wires: every method a recipe, every byte counted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    epilog="Try: tightwire train --recipe local-sgd, or tightwire compare --recipes sync-sgd,dgc --lab 100mbit",
+)
+for module in (recipes, train, compare, report, resume, lab, doctor):
+    module.add_to(app)
+
+
+def main() -> None:
+    """Run a command. What a person can cause ends as one sentence and status 2, without a traceback."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if not _curable(error):
+            raise
+        print(f"tightwire: {error}", file=sys.stderr)
+        sys.exit(130 if type(error).__name__ == "RunStopped" else 2)
+
+
+def _curable(error: Exception) -> bool:
+    """Whether the error is one of ours: a sentence that names the value and the remedy."""
+    from tightwire.algebra.errors import TightwireError
+    from tightwire.data.errors import DataError
+    from tightwire.models.errors import ModelError
+
+    return isinstance(error, TightwireError | DataError | ModelError)

@@ -1,0 +1,141 @@
+"""What a person sees: numbers in human units, tables, a live line while a run is under way."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from tightwire.telemetry.follow import Follower
+
+_POLL_S = 0.2
+
+
+def console(json_to: str | None) -> Console:
+    """Where words for people go: to standard error if standard output is to be one JSON object."""
+    return Console(stderr=json_to == "-", highlight=False)
+
+
+def human_bytes(count: float | None) -> str:
+    """Bytes in units that people read.
+
+    >>> human_bytes(1_599_660), human_bytes(None)
+    ('1.60 MB', '–')
+    """
+    if count is None:
+        return "–"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
+        count /= 1000
+    return f"{count:.2f} TB"
+
+
+def human_seconds(seconds: float) -> str:
+    """A duration.
+
+    >>> human_seconds(0.5), human_seconds(75)
+    ('0.5 s', '1 min 15 s')
+    """
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {ceil(seconds % 60)} s"
+
+
+def human_score(result: dict[str, Any]) -> str:
+    """Accuracy, or perplexity."""
+    if "test_accuracy" in result:
+        return f"{100 * result['test_accuracy']:.1f}%"
+    return f"ppl {result['perplexity']:.1f}"
+
+
+def result_table(rows: list[dict[str, Any]], *, single: float | None = None) -> Table:
+    """One line a run; ``single`` is one worker's samples a second, for the speed-up column."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("recipe", "workers", "score", "time", "samples/s", "speed-up", "sent a worker", "ratio", "measured"):
+        table.add_column(name, justify="left" if name == "recipe" else "right", no_wrap=True)
+    for row in rows:
+        rate, wire = row["samples_per_second"], row["wire"]
+        measured = wire["measured_tx_bytes"]
+        table.add_row(
+            row["recipe"] + "".join(f" {key}={value}" for key, value in row["params"].items()),
+            str(row["workers"]),
+            human_score(row),
+            human_seconds(row["seconds"]),
+            f"{rate:,.0f}",
+            f"{rate / single:.2f}×" if single else "–",
+            human_bytes(wire["tx_bytes"]),
+            f"{wire['payload_ratio']:.0f}×" if wire["payload_ratio"] else "–",
+            f"{measured / wire['tx_bytes']:.3f}" if measured and wire["tx_bytes"] else "–",
+        )
+    return table
+
+
+def write_json(value: Any, to: str | None) -> None:
+    """Write one JSON object where it was asked for."""
+    if to == "-":
+        json.dump(value, sys.stdout)
+        sys.stdout.write("\n")
+    elif to is not None:
+        Path(to).parent.mkdir(parents=True, exist_ok=True)
+        Path(to).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+class _Facts(ProgressColumn):
+    """Loss, bytes and the slowest worker, after the bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("facts", "")), style="dim")
+
+
+@contextmanager
+def live(folder: Path, label: str, out: Console) -> Iterator[None]:
+    """A progress line for the run in ``folder`` while the block runs."""
+    columns = (TextColumn("[bold]{task.description}"), BarColumn(24), TextColumn("{task.completed}/{task.total}"),
+               TimeRemainingColumn(compact=True), _Facts())  # fmt: skip
+    done = threading.Event()
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+        watcher = threading.Thread(target=_watch, args=(folder, progress, task, done), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
+
+def _watch(folder: Path, progress: Progress, task: Any, done: threading.Event) -> None:
+    follower = Follower(folder)
+    total = None
+    while not done.wait(_POLL_S):
+        follower.poll()
+        total = total or _total_steps(folder)
+        progress.update(task, total=total, completed=follower.step, facts=_facts(follower))
+    follower.close()
+
+
+def _total_steps(folder: Path) -> int | None:
+    plan = folder / "plan.json"
+    return int(json.loads(plan.read_text(encoding="utf-8"))["steps"]) if plan.exists() else None
+
+
+def _facts(follower: Follower) -> str:
+    parts = []
+    if follower.loss is not None:
+        parts.append(f"loss {follower.loss:.3f}")
+    sent = [seen.tx_bytes for seen in follower.workers.values()]
+    if sent:
+        parts.append(f"{human_bytes(sum(sent) / len(sent))} sent")
+    slowest = follower.slowest()
+    if slowest is not None and slowest[1]:
+        parts.append(f"{1 / slowest[1]:.1f} steps/s, slowest worker {slowest[0]}")
+    return " · ".join(parts)

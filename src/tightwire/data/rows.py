@@ -1,0 +1,118 @@
+"""Samples held in memory and picked many at a time.
+
+A loader asks for one sample after another and stacks them, which costs more than the training step of a small network.
+A data set that has ``__getitems__`` is asked for all samples of a batch at once, and ``collate_fn=collate`` hands them
+on as they are:
+
+    DataLoader(data.train, batch_size=64, shuffle=True, collate_fn=collate)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Subset, TensorDataset, default_collate
+
+Sample: TypeAlias = tuple[Tensor, Tensor]
+Augment: TypeAlias = Literal["none", "crop-flip"]
+
+
+class Rows(Dataset[Sample], ABC):
+    """A data set that gives whole batches: ``batch`` is all that an implementation writes."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, index_B: Tensor) -> Sample:
+        """The inputs and labels of these samples, stacked."""
+
+    def __getitem__(self, index: int) -> Sample:
+        x_B, y_B = self.batch(torch.tensor([range(len(self))[index]]))
+        return x_B[0], y_B[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> Picked:
+        return Picked(*self.batch(torch.as_tensor(indices)))
+
+
+class Picked(Sequence[Sample]):
+    """The samples of a batch: a sequence of them for those who want one, and the batch itself for `collate`."""
+
+    def __init__(self, x_B: Tensor, y_B: Tensor) -> None:
+        self.batch = [x_B, y_B]
+
+    def __len__(self) -> int:
+        return len(self.batch[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.batch[0][index], self.batch[1][index]
+
+    def __iter__(self) -> Iterator[Sample]:
+        return zip(self.batch[0].unbind(), self.batch[1].unbind(), strict=True)
+
+
+def collate(samples: Any) -> Any:
+    """A loader's ``collate_fn``: torch's own, but a batch that is whole already stays so."""
+    return samples.batch if isinstance(samples, Picked) else default_collate(samples)
+
+
+class Samples(Rows):
+    """Inputs with a label each; with ``moments``, bytes that become (x − mean) / std only when they are picked."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        labels: Tensor,
+        *,
+        moments: tuple[Tensor, Tensor] | None = None,
+        augment: Augment = "none",
+    ) -> None:
+        self.x = x
+        self.labels = labels
+        self._moments = moments
+        self._augment = augment
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, index_B: Tensor) -> Sample:
+        """The inputs and labels of these samples, normalised, then augmented."""
+        x_B = self.x[index_B]
+        if self._moments is not None:
+            mean, std = self._moments
+            x_B = x_B.float().sub_(mean).div_(std)
+        return (x_B if self._augment == "none" else crop_flip(x_B)), self.labels[index_B]
+
+
+def crop_flip(x_BCHW: Tensor, margin: int = 4) -> Tensor:
+    """Each image shifted by up to ``margin`` pixels over a border of zeros, and mirrored every other time.
+
+    He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. CVPR 2016, section 4.2.
+    Draws from torch's global generator.
+    """
+    batch, channels, height, width = x_BCHW.shape
+    padded = torch.nn.functional.pad(x_BCHW, (margin, margin, margin, margin))
+    down, right = torch.randint(2 * margin + 1, (2, batch, 1, 1, 1))
+    column_W = torch.arange(width)
+    mirrored_B = torch.rand(batch, 1, 1, 1) < 0.5
+    column_BW = torch.where(mirrored_B, column_W.flip(0), column_W) + right
+    row_BH = torch.arange(height)[:, None] + down
+    image_B = torch.arange(batch)[:, None, None, None]
+    return padded[image_B, torch.arange(channels)[:, None, None], row_BH, column_BW]
+
+
+def labels_of(dataset: Dataset[Any]) -> Tensor:
+    """The labels of all samples: at once where the data set keeps them, else one by one."""
+    samples: Any = dataset
+    if isinstance(samples, Subset):
+        return labels_of(samples.dataset)[torch.as_tensor(samples.indices)]
+    if isinstance(samples, TensorDataset):
+        return samples.tensors[-1]
+    for kept in ("labels", "targets"):
+        if hasattr(samples, kept):
+            return torch.as_tensor(getattr(samples, kept))
+    return torch.stack([torch.as_tensor(samples[index][1]) for index in range(len(samples))])
