@@ -11,6 +11,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tightwire.engines.leash import VARIABLE, leash
+
 _PRELOAD = ["torch._dynamo", "tightwire.engines.worker"]  # what every worker would import, imported once
 _POLL_S = 0.05
 _LAST_WORDS_S = 30.0  # after one worker failed, how long the others may take to notice and say whom they miss
@@ -23,7 +25,9 @@ def preload() -> None:
 
 def fork(work: Callable[..., None], *args: Any, env: Mapping[str, str], log: Path) -> BaseProcess:
     """Start ``work(*args)`` in a process of its own, with variables and a file for what it prints."""
-    process = multiprocessing.get_context("forkserver").Process(target=_live, args=(work, args, dict(env), str(log)))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=_live, args=(work, args, {**env, VARIABLE: leash()}, str(log))
+    )
     process.start()
     return process
 

@@ -7,6 +7,7 @@ Ctrl-C asks them to save and stop; a second one ends them at once.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from tightwire.engines.config import RunConfig
 from tightwire.engines.forked import preload
+from tightwire.engines.leash import VARIABLE, leash
 from tightwire.engines.outcome import stop_file
 from tightwire.engines.worker import work
 
@@ -28,7 +30,8 @@ _END_S = 5  # how long a worker that is told to end may take before it is killed
 def run_processes(config: RunConfig, *, resume: bool) -> None:
     """Run all workers to their end; what they leave in the run's folder says how it went."""
     preload()
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    for noisy in ("torch.distributed.elastic", "torch.multiprocessing.spawn"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     logs = config.path / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     launch = LaunchConfig(
@@ -45,6 +48,7 @@ def run_processes(config: RunConfig, *, resume: bool) -> None:
         signals_to_handle="SIGTERM",
         shutdown_timeout=_END_S,
     )
+    os.environ[VARIABLE] = leash()  # elastic hands its environment on
     with asking_to_stop(config):
         try:
             elastic_launch(launch, work)(config.folder, "processes on one machine", resume)

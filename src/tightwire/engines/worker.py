@@ -9,7 +9,6 @@ whoever started it can start all anew from the last checkpoint.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import signal
 from pathlib import Path
@@ -20,18 +19,18 @@ import torch
 from tightwire.algebra.errors import LinkError, TightwireError
 from tightwire.data import DataError
 from tightwire.engines.config import RunConfig
+from tightwire.engines.leash import obey_leash
 from tightwire.engines.outcome import Outcome
 from tightwire.engines.script import train
 from tightwire.models import ModelError
 
-_PR_SET_PDEATHSIG = 1
 CURABLE = (TightwireError, DataError, ModelError)
 
 
 def work(folder: str, link: str, resume: bool) -> None:
     """Be one worker of the run in ``folder``; the environment says which."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides what Ctrl-C means
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # and we do not outlive them
+    obey_leash()  # and we do not outlive them
     rank = int(os.environ.get("RANK", "0"))
     again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -17,6 +17,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.rendezvous import rendezvous
 
 from tightwire.algebra.check import check
 from tightwire.algebra.link import Link
@@ -70,9 +71,22 @@ def _find_link(device: torch.device, settings: Settings) -> tuple[Link, Callable
         return TorchDistLink.connect(), _nothing
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         backend = "nccl" if device.type == "cuda" and torch.cuda.device_count() >= _local_workers() else "gloo"
-        dist.init_process_group(backend, timeout=timedelta(seconds=settings.step_timeout_s))
+        _init_process_group(backend, timedelta(seconds=settings.step_timeout_s))
         return TorchDistLink.connect(), dist.destroy_process_group
     return LoopLink(LoopWorld(1), 0), _nothing
+
+
+def _init_process_group(backend: str, timeout: timedelta) -> None:
+    """Open the process group that the environment describes.
+
+    torch elastic keeps one store through restarts, and gloo would find the addresses of the dead in it: each attempt
+    gets a room of its own.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=timeout))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        backend, store=dist.PrefixStore(f"tightwire/{attempt}", store), rank=rank, world_size=size, timeout=timeout
+    )
 
 
 def _nothing() -> None:

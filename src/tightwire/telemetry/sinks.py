@@ -33,6 +33,23 @@ class Silence:
         """Nothing to do."""
 
 
+class Several:
+    """Everywhere."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def take(self, event: Event) -> None:
+        """Hand it to all."""
+        for sink in self._sinks:
+            sink.take(event)
+
+    def close(self) -> None:
+        """Close all."""
+        for sink in self._sinks:
+            sink.close()
+
+
 class Memory:
     """A list, for tests and notebooks."""
 
