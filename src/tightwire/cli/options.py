@@ -82,6 +82,7 @@ _OPTIONS: dict[str, Any] = {
     "link": _option(str | None, "Slow the wire down in user space instead (no root).", _MACHINES, metavar=_LINK),
     "save_every": _option(int, "Steps between checkpoints.", _SURVIVE, "--save-every"),
     "restarts": _option(int, "How often dead workers are started anew.", _SURVIVE),
+    "tensorboard": _option(bool, "Also write TensorBoard scalars into the run's folder.", _WORK),
     "timeout_s": _option(float, "Seconds to wait for a peer before naming it.", _SURVIVE, "--timeout"),
 }
 _DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(RunConfig)}

@@ -41,6 +41,7 @@ class RunConfig:
     save_every: int = 200
     restarts: int = 3
     timeout_s: float = 60.0
+    tensorboard: bool = False
     folder: str = "runs/run"
 
     def __post_init__(self) -> None:

@@ -25,9 +25,8 @@ def preload() -> None:
 
 def fork(work: Callable[..., None], *args: Any, env: Mapping[str, str], log: Path) -> BaseProcess:
     """Start ``work(*args)`` in a process of its own, with variables and a file for what it prints."""
-    process = multiprocessing.get_context("forkserver").Process(
-        target=_live, args=(work, args, {**env, VARIABLE: leash()}, str(log))
-    )
+    told = {**env, VARIABLE: leash()}
+    process = multiprocessing.get_context("forkserver").Process(target=_live, args=(work, args, told, str(log)))
     process.start()
     return process
 

@@ -1,7 +1,7 @@
 """A worker does not outlive whoever started it, however that one died.
 
-The kernel can kill a child when its parent dies, but a forked worker's parent is the fork server, which lives as long as
-its children do. So each worker looks once a second whether its starter is still there.
+The kernel can kill a child when its parent dies, but a forked worker's parent is the fork server, which lives as long
+as its children do. So each worker looks once a second whether its starter is still there.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from tightwire.run import checkpoint
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
 from tightwire.run.wire import Wire
-from tightwire.telemetry.sinks import JsonLines
+from tightwire.telemetry.sinks import JsonLines, Several, Sink
+from tightwire.telemetry.tensorboard import TensorBoard
 
 DEFAULT_EPOCHS = 30.0
 STOP_EVERY = 10  # steps between two looks for the wish to stop; each costs a tiny message
@@ -40,8 +41,9 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
     recipe = by_name(config.recipe, **config.params)
     data, model = make_workload(config)
     optimizer = make_optimizer(config, model)
-    events = JsonLines(config.path / "events" / f"rank-{rank}.jsonl")
-    settings = Settings(config.seed, exchange_timeout_s=config.timeout_s, events=events, pace=_pace(config))
+    settings = Settings(
+        config.seed, exchange_timeout_s=config.timeout_s, events=_sink(config, rank), pace=_pace(config)
+    )
     with join(recipe, model, optimizer, settings=settings) as wire:
         worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
         worker.begin(resume)
@@ -53,6 +55,13 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
                   config.path / "model.safetensors")  # fmt: skip
         write_result(config.path, result)
     return Outcome("done", step=wire.clock, result=result)
+
+
+def _sink(config: RunConfig, rank: int) -> Sink:
+    lines = JsonLines(config.path / "events" / f"rank-{rank}.jsonl")
+    if not config.tensorboard:
+        return lines
+    return Several(lines, TensorBoard(config.path / "tensorboard" / f"rank-{rank}"))
 
 
 def _pace(config: RunConfig) -> Pace | None:

@@ -17,6 +17,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from tightwire.algebra.check import check
@@ -85,7 +86,7 @@ def _init_process_group(backend: str, timeout: timedelta) -> None:
     store, rank, size = next(rendezvous("env://", timeout=timeout))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     dist.init_process_group(
-        backend, store=dist.PrefixStore(f"tightwire/{attempt}", store), rank=rank, world_size=size, timeout=timeout
+        backend, store=PrefixStore(f"tightwire/{attempt}", store), rank=rank, world_size=size, timeout=timeout
     )
 
 
