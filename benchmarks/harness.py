@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import platform
 import socket
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,40 +19,74 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tightwire.engines.forked import fork, preload, wait
+from tightwire.engines.leash import obey_leash
+from tightwire.lab import Lab
+from tightwire.lab.enter import enter
+from tightwire.lab.names import NAMESPACES
+
 RESULTS = Path(__file__).parent / "results"
 
 
-def in_processes(workers: int, work: Callable[..., Any], *args: Any) -> Any:
-    """Run ``work(*args)`` in processes with torchrun's environment and one thread each; return rank 0's result."""
-    context = multiprocessing.get_context("spawn")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ours, theirs = context.Pipe(duplex=False)
-    started = [context.Process(target=_live, args=(rank, workers, port, theirs, work, args)) for rank in range(workers)]
-    for process in started:
-        process.start()
-    try:
-        while not ours.poll(0.2):
-            if any(process.exitcode not in (None, 0) for process in started):
-                raise SystemExit("a benchmark process failed; its error is above")
-        return ours.recv()
-    finally:
-        for process in started:
-            process.join(10)
-            if process.is_alive():
-                process.kill()
+def in_processes(workers: int, work: Callable[..., Any], *args: Any, lab: str | None = None) -> Any:
+    """Run ``work(*args)`` in processes with torchrun's environment and one thread each; return rank 0's result.
+
+    With ``lab`` each process is on a host of its own, behind a link of that rate.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        preload()
+        if lab is None:
+            port = _free_port()
+            started = [
+                fork(
+                    _live,
+                    None,
+                    str(answer),
+                    work,
+                    args,
+                    env=_environment(rank, workers, port),
+                    log=Path(folder) / f"{rank}.log",
+                )
+                for rank in range(workers)
+            ]
+            wait(started)
+        else:
+            with Lab(workers, lab) as built:
+                started = [
+                    fork(_live, str(NAMESPACES / host.namespace), str(answer), work, args,
+                         env=built.environment(host.rank), log=Path(folder) / f"{host.rank}.log")
+                    for host in built.hosts
+                ]  # fmt: skip
+                wait(started)
+        if not answer.exists():
+            logs = "\n".join(path.read_text() for path in sorted(Path(folder).glob("*.log")))
+            raise SystemExit(f"a benchmark process failed:\n{logs[-4000:]}")
+        return json.loads(answer.read_text())
 
 
-def _live(rank: int, workers: int, port: int, end: Any, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    os.environ.update(
-        RANK=str(rank), WORLD_SIZE=str(workers), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(workers),
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-    )  # fmt: skip
+def _live(namespace: str | None, answer: str, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if namespace is not None:
+        enter(namespace)
+    obey_leash()
     torch.set_num_threads(1)
     result = work(*args)
-    if rank == 0:
-        end.send(result)
+    if os.environ["RANK"] == "0":
+        Path(answer).write_text(json.dumps(result))
+
+
+def _environment(rank: int, workers: int, port: int) -> dict[str, str]:
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(workers), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(workers),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def interleaved(contestants: dict[str, Callable[[], None]], rounds: int, steps: int) -> dict[str, list[float]]:
@@ -98,10 +132,10 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def write(name: str, figures: dict[str, Any]) -> Path:
+def write(name: str, figures: dict[str, Any], variant: str = "") -> Path:
     """Write one benchmark's figures under ``benchmarks/results``."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    path = RESULTS / f"{name}{variant}.json"
     record = {
         "benchmark": name,
         "command": "python -m "

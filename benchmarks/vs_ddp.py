@@ -27,22 +27,25 @@ from tightwire.telemetry.sinks import Memory
 BATCH = 64
 
 
-def network() -> nn.Sequential:
-    """784-2048-2048-2048-10: 10.02 M parameters."""
+NETS = {"mlp": [784, 2048, 2048, 2048, 10], "lenet": [784, 300, 100, 10]}
+
+
+def network(name: str) -> nn.Sequential:
+    """Fully connected layers: 10.02 M parameters (mlp), or LeNet-300-100 (lenet)."""
     torch.manual_seed(0)
-    widths = [784, 2048, 2048, 2048, 10]
+    widths = NETS[name]
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
-def contest(rounds: int) -> dict[str, Any]:
+def contest(net: str, rounds: int) -> dict[str, Any]:
     """Rank by rank: the same network under DDP, under us, and alone."""
     dist.init_process_group("gloo")
     x, y = torch.randn(BATCH, 784), torch.randint(10, (BATCH,))
 
-    theirs = DistributedDataParallel(network())
+    theirs = DistributedDataParallel(network(net))
     their_optimizer = torch.optim.SGD(theirs.parameters(), lr=0.01)
 
     def ddp() -> None:
@@ -50,7 +53,7 @@ def contest(rounds: int) -> dict[str, Any]:
         their_optimizer.step()
         their_optimizer.zero_grad()
 
-    alone = network()
+    alone = network(net)
     alone_optimizer = torch.optim.SGD(alone.parameters(), lr=0.01)
 
     def compute() -> None:
@@ -58,7 +61,7 @@ def contest(rounds: int) -> dict[str, Any]:
         alone_optimizer.step()
         alone_optimizer.zero_grad()
 
-    ours = network()
+    ours = network(net)
     wire = tw.join(tw.recipes.sync_sgd(), ours, torch.optim.SGD(ours.parameters(), lr=0.01))
 
     def tightwire() -> None:
@@ -67,7 +70,7 @@ def contest(rounds: int) -> dict[str, Any]:
 
     seconds = interleaved({"ddp": ddp, "tightwire": tightwire, "compute": compute}, rounds, steps=4)
     wire.close()
-    order = overlap(x, y)
+    order = overlap(net, x, y)
     dist.destroy_process_group()
     return {
         "workers": wire.size,
@@ -79,9 +82,9 @@ def contest(rounds: int) -> dict[str, Any]:
     }
 
 
-def overlap(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+def overlap(net: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
     """When the first exchange of a step started, and when the last gradient of that step became ready."""
-    model, sink = network(), Memory()
+    model, sink = network(net), Memory()
     wire = tw.join(
         tw.recipes.sync_sgd(), model, torch.optim.SGD(model.parameters(), lr=0.01), settings=tw.Settings(events=sink)
     )
@@ -114,9 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    arguments = parser.parse_args()
-    figures = in_processes(arguments.workers, contest, arguments.rounds)
-    write("vs_ddp", {**figures, "import_seconds": import_seconds()})
+    parser.add_argument("--net", choices=NETS, default="mlp")
+    parser.add_argument("--lab", help="the rate of each host's link")
+    asked = parser.parse_args()
+    figures = in_processes(asked.workers, contest, asked.net, asked.rounds, lab=asked.lab)
+    figures |= {"net": asked.net, "link": f"lab, {asked.lab}" if asked.lab else "loopback"}
+    write("vs_ddp", {**figures, "import_seconds": import_seconds()}, f"_lab_{asked.lab}" if asked.lab else "")
 
 
 if __name__ == "__main__":

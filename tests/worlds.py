@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch._dynamo", "tightwire.run.join", "tightwire.recipes"])  # what a child would load
+_context.set_forkserver_preload(["torch._dynamo", "tightwire.engines.worker"])  # what a child would load
 
 
 def processes(workers: int, work: Callable[..., T], *args: Any, timeout_s: float = 60.0, hosts: int = 1) -> list[T]:

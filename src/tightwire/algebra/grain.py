@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Grain:
-    """Tensors are packed into buckets of at most ``nbytes``; the bucket that is ready first may be smaller.
+    """Tensors are packed into a bucket until it holds ``nbytes`` or more; the one that is ready first may be smaller.
 
     A small first bucket lets the exchange start early in the backward pass.
     """

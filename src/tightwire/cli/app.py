@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -21,6 +22,8 @@ for module in (recipes, train, compare, report, resume, lab, doctor):
 
 def main() -> None:
     """Run a command. What a person can cause ends as one sentence and status 2, without a traceback."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch tells in stack frames what we tell in a sentence
+    sys.path.insert(0, "")  # module:function of the user's own is looked for where the command is run
     try:
         app()
     except KeyboardInterrupt:

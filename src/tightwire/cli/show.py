@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
+from tightwire.engines.config import show_recipe
 from tightwire.telemetry.follow import Follower
 
 _POLL_S = 0.2
@@ -23,7 +24,8 @@ _POLL_S = 0.2
 
 def console(json_to: str | None) -> Console:
     """Where words for people go: to standard error if standard output is to be one JSON object."""
-    return Console(stderr=json_to == "-", highlight=False)
+    out = Console(stderr=json_to == "-", highlight=False)
+    return out if out.is_terminal else Console(stderr=json_to == "-", highlight=False, width=120)
 
 
 def human_bytes(count: float | None) -> str:
@@ -58,25 +60,34 @@ def human_score(result: dict[str, Any]) -> str:
 
 
 def result_table(rows: list[dict[str, Any]], *, single: float | None = None) -> Table:
-    """One line a run; ``single`` is one worker's samples a second, for the speed-up column."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("recipe", "workers", "score", "time", "samples/s", "speed-up", "sent a worker", "ratio", "measured"):
-        table.add_column(name, justify="left" if name == "recipe" else "right", no_wrap=True)
-    for row in rows:
-        rate, wire = row["samples_per_second"], row["wire"]
-        measured = wire["measured_tx_bytes"]
-        table.add_row(
-            row["recipe"] + "".join(f" {key}={value}" for key, value in row["params"].items()),
-            str(row["workers"]),
-            human_score(row),
-            human_seconds(row["seconds"]),
-            f"{rate:,.0f}",
-            f"{rate / single:.2f}×" if single else "–",
-            human_bytes(wire["tx_bytes"]),
-            f"{wire['payload_ratio']:.0f}×" if wire["payload_ratio"] else "–",
-            f"{measured / wire['tx_bytes']:.3f}" if measured and wire["tx_bytes"] else "–",
-        )
+    """One line a run; ``single`` is one worker's samples a second, for the speed-up. Empty columns are left out."""
+    columns: dict[str, list[str]] = {
+        "score": [human_score(row) for row in rows],
+        "time": [human_seconds(row["seconds"]) for row in rows],
+        "samples/s": [f"{row['samples_per_second']:,.0f}" for row in rows],
+        "speed-up": [f"{row['samples_per_second'] / single:.2f}×" if single else "" for row in rows],
+        "sent/worker": [human_bytes(row["wire"]["tx_bytes"]) for row in rows],
+        "ratio": [_ratio(row["wire"]["payload_ratio"]) for row in rows],
+        "kernel/ledger": [_measured(row["wire"]) for row in rows],
+    }
+    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("run")
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(rows):
+        label = f"{show_recipe(row['recipe'], row['params'])} × {row['workers']}"
+        table.add_row(label, *(cells[number] for cells in shown.values()))
     return table
+
+
+def _ratio(ratio: float | None) -> str:
+    return f"{ratio:.0f}×" if ratio else ""
+
+
+def _measured(wire: dict[str, Any]) -> str:
+    measured = wire["measured_tx_bytes"]
+    return f"{measured / wire['tx_bytes']:.3f}" if measured and wire["tx_bytes"] else ""
 
 
 def write_json(value: Any, to: str | None) -> None:

@@ -65,6 +65,13 @@ class RunConfig:
         """The run's folder."""
         return Path(self.folder)
 
+    @property
+    def wire(self) -> str:
+        """What connects the workers, in words."""
+        if self.lab is not None:
+            return f"lab, {self.lab}"
+        return "loopback" if self.link is None else f"loopback, shaped in user space to {self.link}"
+
     def but(self, **changes: Any) -> RunConfig:
         """The same run with some values changed."""
         return replace(self, **changes)

@@ -20,7 +20,7 @@ def run_lab(config: RunConfig, *, resume: bool) -> None:
     with asking_to_stop(config), Lab(config.workers, config.lab) as lab:
         started = [
             fork(
-                _on_host, str(NAMESPACES / host.namespace), config.folder, f"lab, {config.lab}", resume,
+                _on_host, str(NAMESPACES / host.namespace), config.folder, config.wire, resume,
                 env=lab.environment(host.rank), log=logs / f"rank-{host.rank}.log",
             )
             for host in lab.hosts

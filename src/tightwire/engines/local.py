@@ -51,7 +51,7 @@ def run_processes(config: RunConfig, *, resume: bool) -> None:
     os.environ[VARIABLE] = leash()  # elastic hands its environment on
     with asking_to_stop(config):
         try:
-            elastic_launch(launch, work)(config.folder, "processes on one machine", resume)
+            elastic_launch(launch, work)(config.folder, config.wire, resume)
         except ChildFailedError:
             return  # the outcomes say why
 

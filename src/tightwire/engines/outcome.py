@@ -1,10 +1,14 @@
 """What a run leaves in its folder, and what its workers tell whoever started them.
 
 runs/x/config.json            what was asked for
+runs/x/plan.json              how many steps that is
 runs/x/events/rank-0.jsonl    what happened, worker by worker
 runs/x/checkpoints/           the last two checkpoints
+runs/x/pids/rank-0            which process is which worker, while it lives
+runs/x/logs/                  what workers printed
 runs/x/outcome/rank-0.json    how each worker ended: done, stopped, or an error in one sentence
 runs/x/result.json            the figures, when the run is over
+runs/x/model.safetensors      the answer
 runs/x/stop                   exists while somebody wants the run to stop
 """
 

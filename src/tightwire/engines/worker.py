@@ -33,9 +33,17 @@ def work(folder: str, link: str, resume: bool) -> None:
     obey_leash()  # and we do not outlive them
     rank = int(os.environ.get("RANK", "0"))
     again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    _leave_pid(Path(folder), rank)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     outcome = _attempt(RunConfig.load(Path(folder)), rank, link, resume or again)
     outcome.write(Path(folder), rank)
+
+
+def _leave_pid(folder: Path, rank: int) -> None:
+    """Where a person (or a test) finds which process is which worker."""
+    place = folder / "pids"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"rank-{rank}").write_text(str(os.getpid()), encoding="utf-8")
 
 
 def work_under_torchrun(config: RunConfig) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from tightwire.algebra.check import check
+from tightwire.algebra.errors import JoinError
 from tightwire.algebra.link import Link
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.links.loop import LoopLink, LoopWorld
@@ -72,21 +73,37 @@ def _find_link(device: torch.device, settings: Settings) -> tuple[Link, Callable
         return TorchDistLink.connect(), _nothing
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         backend = "nccl" if device.type == "cuda" and torch.cuda.device_count() >= _local_workers() else "gloo"
-        _init_process_group(backend, timedelta(seconds=settings.step_timeout_s))
+        _init_process_group(backend, settings)
         return TorchDistLink.connect(), dist.destroy_process_group
     return LoopLink(LoopWorld(1), 0), _nothing
 
 
-def _init_process_group(backend: str, timeout: timedelta) -> None:
+def _init_process_group(backend: str, settings: Settings) -> None:
     """Open the process group that the environment describes.
 
     torch elastic keeps one store through restarts, and gloo would find the addresses of the dead in it: each attempt
     gets a room of its own.
     """
-    store, rank, size = next(rendezvous("env://", timeout=timeout))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    dist.init_process_group(
-        backend, store=PrefixStore(f"tightwire/{attempt}", store), rank=rank, world_size=size, timeout=timeout
+    patience_s = settings.exchange_timeout_s
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=patience_s)))
+    except (RuntimeError, ValueError) as error:
+        raise JoinError(_why_not_met(str(error), patience_s)) from None
+    room = PrefixStore(f"tightwire/{attempt}", store)
+    timeout = timedelta(seconds=settings.step_timeout_s)
+    dist.init_process_group(backend, store=room, rank=rank, world_size=size, timeout=timeout)
+
+
+def _why_not_met(error: str, patience_s: float) -> str:
+    where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+    if "EADDRINUSE" in error or "address already in use" in error.lower():
+        return f"{where} is in use by another program; choose another port (torchrun --master-port, MASTER_PORT)"
+    if "expected" in error:
+        return f"the environment is incomplete: {error.splitlines()[0]}; start with torchrun, or unset RANK"
+    return (
+        f"rank {os.environ['RANK']} could not meet the others at {where} within {patience_s:g} s; is rank 0 running "
+        "there, and can its address be reached from here? (exchange_timeout_s)"
     )
 
 

@@ -57,7 +57,7 @@ def pack(tensors: Mapping[str, nn.Parameter], grain: Grain, *, label: str, dtype
         nbytes = tensor.numel() * kind[0].itemsize
         buckets = rows.setdefault(kind, [])
         limit = grain.first_nbytes if len(buckets) == 1 else grain.nbytes
-        if not buckets or sizes[kind] + nbytes > limit:
+        if not buckets or sizes[kind] >= limit:
             buckets.append([])
             sizes[kind] = 0
         buckets[-1].append(name)
