@@ -187,6 +187,20 @@ def test_train_prints_a_sentence_and_one_json_object(
 
 
 @pytest.mark.processes
+def test_a_checkpoint_of_another_model_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "train", "--epochs", "1", "--out", "run") == 0
+    config = json.loads(Path("run/config.json").read_text())
+    Path("run/config.json").write_text(json.dumps({**config, "model": "lenet-300-100"}))
+    capfd.readouterr()
+    assert call(monkeypatch, "resume", "run") == 2
+    said = capfd.readouterr().err
+    assert "another model" in said and "Traceback" not in said
+
+
+@pytest.mark.processes
 def test_shaping_in_user_space_slows_the_run_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, link in (("fast", []), ("slow", ["--link", "20mbit"])):

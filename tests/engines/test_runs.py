@@ -95,9 +95,13 @@ def victim_after(folder: Path, rank: int, steps: int, number: int) -> threading.
     return thread
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_killed_worker_changes_nothing(tmp_path: Path, seed: int) -> None:
-    dice = random.Random(seed)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kill_seed" in metafunc.fixturenames:
+        metafunc.parametrize("kill_seed", range(20 if metafunc.config.getoption("--slow") else 3))
+
+
+def test_a_killed_worker_changes_nothing(tmp_path: Path, kill_seed: int) -> None:
+    dice = random.Random(kill_seed)
     recipe = dice.choice(["sync-sgd", "dgc", "local-sgd"])
     run(config(tmp_path / "whole", recipe=recipe))
     hunter = victim_after(tmp_path / "killed", dice.randrange(4), dice.randrange(25, 60), signal.SIGKILL)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tightwire.telemetry.event import Event, Joined, Noted, Restored, Stepped
-from tightwire.telemetry.sinks import JsonLines, Memory, Silence
+from tightwire.telemetry.sinks import JsonLines, Memory, Several, Silence
+from tightwire.telemetry.tensorboard import TensorBoard
 
 
 def note(text: str, rank: int = 0) -> Noted:
@@ -118,3 +119,26 @@ def test_a_loss_that_is_not_finite_is_still_json(tmp_path: Path, loss: float) ->
     sink.take(Stepped(rank=0, step=0, loss=loss, tx_bytes=0, rx_bytes=0))
     sink.close()
     json.loads(sink.path.read_text(), parse_constant=pytest.fail)
+
+
+def test_several_sinks_hear_the_same(tmp_path: Path) -> None:
+    ear, file = Memory(), JsonLines(tmp_path / "events.jsonl")
+    sink = Several(ear, file)
+    sink.take(note("a"))
+    sink.take(note("b"))
+    sink.close()
+    assert [line["text"] for line in lines(file.path)] == [event.as_dict()["text"] for event in ear.events]
+
+
+def test_tensorboard_shows_loss_and_bytes(tmp_path: Path) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    sink = TensorBoard(tmp_path)
+    sink.take(note("no scalar"))
+    assert list(tmp_path.iterdir()) == []
+    for step in range(3):
+        sink.take(Stepped(rank=0, step=step, loss=3.0 - step, tx_bytes=step, rx_bytes=2 * step))
+    sink.close()
+    found = reading.EventAccumulator(str(tmp_path))
+    found.Reload()
+    assert [(scalar.step, scalar.value) for scalar in found.Scalars("loss")] == [(0, 3.0), (1, 2.0), (2, 1.0)]
+    assert [scalar.value for scalar in found.Scalars("wire/rx_bytes")] == [0.0, 2.0, 4.0]

@@ -65,8 +65,10 @@ def asking_to_stop(config: RunConfig) -> Iterator[None]:
             raise KeyboardInterrupt
         stop_file(config.path).touch()
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}  # elastic sets its own and leaves it
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, ask)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
