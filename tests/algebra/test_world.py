@@ -53,7 +53,7 @@ def test_a_key_depends_on_step_rank_and_seed_alone(one: At, two: At) -> None:
 
 def test_epoch_learning_rate_and_membership_do_not_change_a_key() -> None:
     at = At(step=5, world=World(1, 2), seed=3)
-    same = At(step=5, epoch=7, lr=0.5, world=World(1, 9, generation=4, hosts=(0,) * 9), seed=3)
+    same = At(step=5, epochs=7, lr=0.5, world=World(1, 9, generation=4, hosts=(0,) * 9), seed=3)
     assert at.key(shared=False, salt="q") == same.key(shared=False, salt="q")
 
 
@@ -69,8 +69,8 @@ def test_any_rank_can_draw_what_another_one_draws() -> None:
 
 
 def test_inside_a_smaller_world_the_moment_is_the_same() -> None:
-    at = At(step=2, epoch=1, lr=0.1, world=World(5, 8), seed=9)
-    assert at.inside(World(1, 2)) == At(step=2, epoch=1, lr=0.1, world=World(1, 2), seed=9)
+    at = At(step=2, epochs=1, lr=0.1, world=World(5, 8), seed=9)
+    assert at.inside(World(1, 2)) == At(step=2, epochs=1, lr=0.1, world=World(1, 2), seed=9)
 
 
 def test_by_host_the_ranks_of_a_machine_belong_together() -> None:

@@ -103,7 +103,7 @@ def test_decoding_adds_to_what_is_there() -> None:
 
 def test_a_density_may_change_during_the_run() -> None:
     codec = topk(staircase(0.5, 0.25))
-    sizes = [codec.capacity(Spec.pack([("w", (16,))]), At(epoch=epoch)) for epoch in range(3)]
+    sizes = [codec.capacity(Spec.pack([("w", (16,))]), At(epochs=epoch)) for epoch in range(3)]
     assert sizes == [6 * 8, 6 * 4, 6 * 4]
 
 

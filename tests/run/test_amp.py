@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from tightwire.algebra.errors import NotFiniteError
 from tightwire.algebra.recipe import AnyRecipe
-from tightwire.recipes import dgc, local_sgd, one_bit, powersgd, sync_sgd
+from tightwire.recipes import dgc, gossip_pull, gossip_push, local_sgd, one_bit, powersgd, sync_easgd, sync_sgd
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
 from tightwire.run.together import together
@@ -80,3 +80,21 @@ def test_not_finite_without_a_scaler_is_refused_by_name() -> None:
     (model(torch.ones(1, 2)) * float("nan"))[0, 0].backward()
     with pytest.raises(NotFiniteError, match=r"gradient of 'weight' holds NaN"):
         wire.step()
+
+
+@pytest.mark.parametrize("recipe", [sync_easgd(), gossip_pull(), gossip_push()], ids=lambda r: r.name)
+def test_who_skips_a_step_still_meets_the_others(recipe: AnyRecipe) -> None:
+    def one(rank: int) -> tuple[int, bool]:
+        torch.manual_seed(0)
+        model, sink = nn.Linear(4, 4), Memory()
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with join(recipe, model, optimizer, scaler=scaler, settings=Settings(events=sink)) as wire:
+            for step in range(4):
+                bad = step == 1 and rank == 1
+                (scaler.scale(model(torch.ones(1, 4)).sum()) * (float("inf") if bad else 1.0)).backward()
+                wire.step()
+        skipped = sum(isinstance(e, event.Skipped) for e in sink.events)
+        return skipped, all(bool(p.isfinite().all()) for p in model.parameters())
+
+    assert together(2, one) == [(0, True), (1, True)]

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 
 from tightwire.algebra.recipe import AnyRecipe
-from tightwire.exchanges.allreduce import ring
 from tightwire.recipes import diloco, gossip_pull, gossip_push, local_sgd, model_average, one_shot_average, sync_easgd
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
@@ -140,7 +139,7 @@ def test_one_shot_sends_nothing_until_the_end() -> None:
     def one(rank: int) -> tuple[int, int, float]:
         model = nn.Linear(2, 1, bias=False)
         nn.init.zeros_(model.weight)
-        with join(one_shot_average(exchange=ring()), model, torch.optim.SGD(model.parameters(), lr=1.0)) as wire:
+        with join(one_shot_average(), model, torch.optim.SGD(model.parameters(), lr=1.0)) as wire:
             for _ in range(5):
                 (model.weight * (rank + 1)).sum().backward()
                 wire.step()

@@ -140,13 +140,14 @@ class Bucket(Mapping[str, Tensor]):
     tensor([0., 0., 0., 0., 1., 1.])
     """
 
-    __slots__ = ("_places", "flat", "spec")
+    __slots__ = ("_places", "_views", "flat", "spec")
 
     def __init__(self, flat: Tensor, spec: Spec) -> None:
         assert flat.dim() == 1 and flat.numel() == spec.numel, (tuple(flat.shape), spec.numel)
         self.flat = flat
         self.spec = spec
         self._places = {segment.key: segment for segment in spec.segments}
+        self._views: dict[str, Tensor] = {}  # made once: a step asks for each twice
 
     @classmethod
     def zeros(cls, spec: Spec) -> Bucket:
@@ -154,8 +155,10 @@ class Bucket(Mapping[str, Tensor]):
         return cls(torch.zeros(spec.numel, dtype=spec.dtype, device=spec.device), spec)
 
     def __getitem__(self, key: str) -> Tensor:
-        place = self._places[key]
-        return self.flat[place.offset : place.offset + place.numel].view(place.shape)
+        if key not in self._views:
+            place = self._places[key]
+            self._views[key] = self.flat[place.offset : place.offset + place.numel].view(place.shape)
+        return self._views[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

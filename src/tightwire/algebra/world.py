@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from tightwire.algebra.errors import UsageError
+
 _MASK = (1 << 64) - 1
 
 
@@ -79,11 +81,19 @@ class At:
     """
 
     step: int = 0
-    epoch: int = 0
-    epochs: float = 0.0  # epochs passed, with the fraction of the one under way
+    epochs: float | None = 0.0  # passed so far, with the fraction of the one under way; None: nobody counts them
     lr: float = 0.0
     world: World = World()
     seed: int = 0
+
+    def passed(self) -> float:
+        """Epochs passed; for parts that change with them."""
+        if self.epochs is None:
+            raise UsageError(
+                "the recipe changes with epochs, and nobody counts them: iterate over wire.shard(loader), or set "
+                "wire.epochs"
+            )
+        return self.epochs
 
     def inside(self, world: World) -> At:
         """The same moment, seen by a smaller world (a tier of it)."""

@@ -47,8 +47,10 @@ def _as_dict(entry: Any) -> dict[str, Any]:
 def _parameters(entry: Any) -> dict[str, str]:
     import inspect
 
+    from tightwire.recipes.words import say
+
     found = inspect.signature(entry.make).parameters.values()
-    return {p.name: "" if p.default is inspect.Parameter.empty else str(p.default) for p in found}
+    return {p.name: "" if p.default is inspect.Parameter.empty else say(p.default) for p in found}
 
 
 def _print_all(words: Any, entries: list[Any]) -> None:
@@ -67,7 +69,8 @@ def _print_one(words: Any, entry: Any) -> None:
     from tightwire.algebra.recipe import leaves
 
     words.print(f"[bold]{entry.name}[/]: {entry.when}\n")
-    words.print(f"{entry.paper.authors}: [italic]{entry.paper.title}[/]. {entry.paper.where}\n")
+    stop = "" if entry.paper.title.endswith("?") else "."
+    words.print(f"{entry.paper.authors}: [italic]{entry.paper.title}[/]{stop} {entry.paper.where}\n")
     for key, default in _parameters(entry).items():
         words.print(f"  {entry.name}:[bold]{key}[/]={default}", markup=True)
     for leaf in leaves(entry.make()):

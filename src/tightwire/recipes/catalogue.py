@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from inspect import signature
 
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe
@@ -26,6 +25,7 @@ from tightwire.recipes.post_local_sgd import entry as post_local_sgd
 from tightwire.recipes.powersgd import entry as powersgd
 from tightwire.recipes.sync_easgd import entry as sync_easgd
 from tightwire.recipes.sync_sgd import entry as sync_sgd
+from tightwire.recipes.words import spoken
 
 CATALOGUE: dict[str, RecipeEntry] = {
     entry.name: entry
@@ -62,15 +62,11 @@ def find(name: str) -> RecipeEntry:
 
 
 def by_name(name: str, **arguments: object) -> AnyRecipe:
-    """A recipe of the catalogue.
+    """A recipe of the catalogue; arguments may be words, as from a command line.
 
     >>> by_name("local-sgd", tau=3).schedule.tau
     3
     """
     entry = find(name)
-    try:
-        signature(entry.make).bind(**arguments)
-    except TypeError:
-        known = ", ".join(signature(entry.make).parameters) or "none"
-        raise RecipeError(f"{name} does not take {', '.join(arguments)}; its parameters are: {known}") from None
-    return entry.make(**arguments)
+    several, named = spoken(entry.make, name, arguments)
+    return entry.make(*several, **named)

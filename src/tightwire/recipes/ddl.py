@@ -3,7 +3,7 @@
     reduce-scatter along dimension 1 on n bytes, along dimension 2 on n/P₁, …; all-gather back in reverse order
 
 Cho, Finkler, Kumar, Kung, Saxena, Sreedhar: PowerAI DDL. arXiv 1708.02188, 2017.
-Slow links between hosts carry 1/P₁ of what a flat ring would send over them.
+Between hosts of P₁ workers each, a worker sends 1/P₁ of the gradient, in 2(P₂−1) rounds instead of 2(P−1).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ entry = RecipeEntry(
         "FireCaffe: near-linear acceleration of deep neural network training on compute clusters",
         "CVPR 2016, arXiv 1511.00175",
     ),
-    when="small models on many workers: rounds matter more than bytes",
+    when="small models on any number of workers: few rounds matter more than bytes",
     laws=(
         Equals("one worker is plain SGD", Case(firecaffe(), 1, momentum=0.9), Case(momentum=0.9)),
         Equals(

@@ -41,7 +41,7 @@ entry = RecipeEntry(
     name="gossip-pull",
     make=gossip_pull,
     paper=PAPER,
-    when="there is no good moment for all workers to meet, or too many of them",
+    when="too many workers for all of them to add up together",
     laws=(
         Equals("one worker is plain SGD", Case(gossip_pull(), 1, momentum=0.9), Case(momentum=0.9)),
         Equals(

@@ -1,6 +1,6 @@
 """Model averaging for speech: average every few minibatches, and start each stretch with a fresh optimizer.
 
-    each worker: tau steps;   w = (1/P)·Σ_k w_k;   momentum starts anew
+    each worker: tau steps;   w = (1/P)·Σ_k w_k;   momentum starts anew (our choice: the paper does not say)
 
 Su, Chen: Experiments on Parallel Training of Deep Neural Network using Model Averaging. arXiv 1507.01239, 2015, after
 Povey, Zhang, Khudanpur (arXiv 1410.7455), whose natural-gradient SGD is the local optimizer there; here it is yours.

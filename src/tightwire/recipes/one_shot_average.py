@@ -9,7 +9,6 @@ Proved for convex problems. Deep networks that saw different classes do not aver
 from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
-from tightwire.exchanges.allreduce import AllReduce, allreduce
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
 from tightwire.recipes.local_sgd import local_sgd
 from tightwire.recipes.make import recipe
@@ -19,11 +18,9 @@ from tightwire.rules.yours import yours
 from tightwire.schedules.clock import at_end
 
 
-def one_shot_average(*, exchange: AllReduce = allreduce()) -> Recipe:  # noqa: B008
+def one_shot_average() -> Recipe:
     """Average the workers once, when training is over."""
-    return recipe(
-        "one-shot-average", local=yours(), send=weights(), exchange=exchange, schedule=at_end(), center=average()
-    )
+    return recipe("one-shot-average", local=yours(), send=weights(), schedule=at_end(), center=average())
 
 
 entry = RecipeEntry(

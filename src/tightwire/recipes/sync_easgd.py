@@ -10,6 +10,7 @@ all layers travel in one message, added up along a tree (EASGD 1). The answer is
 
 from __future__ import annotations
 
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.grain import whole
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.allreduce import AllReduce, ring, tree
@@ -24,6 +25,8 @@ from tightwire.schedules.clock import every
 
 def sync_easgd(beta: float = 0.9, *, tau: int = 1, exchange: AllReduce = tree()) -> Recipe:  # noqa: B008
     """Springs of strength ``beta``/P between every worker and the centre, every ``tau`` steps."""
+    if not 0 <= beta < 2:
+        raise RecipeError(f"beta={beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2")
     return recipe(
         "sync-easgd", local=yours(), send=displacement(), exchange=exchange, schedule=every(tau, "before_local"),
         center=add(beta), adopt=elastic(beta), grain=whole(),

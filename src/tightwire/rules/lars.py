@@ -46,7 +46,8 @@ class Lars:
 
     def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         """G ← λ·(g + β·w) − β·w."""
-        decay = float(group.get("weight_decay") or 0.0)
+        coupled = not group.get("decoupled_weight_decay", False)  # AdamW adds no decay to the gradient
+        decay = float(group.get("weight_decay") or 0.0) if coupled else 0.0
         ratio = torch.full((), self.trust, dtype=gradient.dtype, device=gradient.device)
         if weight.dim() > 1:
             weight_norm, gradient_norm = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(gradient)

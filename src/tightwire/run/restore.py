@@ -39,7 +39,6 @@ def worker_state(worker: Worker, model: nn.Module) -> dict[str, Any]:
                 lanes.setdefault("debts", {}).setdefault("debts", {}).update(parcel.debts)
     return {
         "clock": worker.clock,
-        "epoch": worker.epoch,
         "epochs": worker.epochs,
         "weights": {canonical(name): tensor for name, tensor in model.state_dict().items()},
         "optimizer": worker.optimizer.state_dict(),
@@ -56,7 +55,7 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
     world = worker.link.world
     changed = len(states) != world.size
     mine = states[world.rank % len(states)]
-    worker.clock, worker.epoch, worker.epochs = mine["clock"], mine["epoch"], mine["epochs"]
+    worker.clock, worker.epochs = mine["clock"], mine["epochs"]
     worker.lanes = []
     worker.build()
     _load_weights(model, _answer(worker, states) if changed else mine["weights"])

@@ -65,6 +65,15 @@ class Wire:
         return self._worker.clock
 
     @property
+    def epochs(self) -> float | None:
+        """Epochs passed, as `shard` counts them; a script that deals out its data itself sets it."""
+        return self._worker.epochs
+
+    @epochs.setter
+    def epochs(self, passed: float) -> None:
+        self._worker.epochs = passed
+
+    @property
     def ledger(self) -> Ledger:
         """Every byte so far."""
         return self._worker.ledger
@@ -112,7 +121,7 @@ class Wire:
         """A batch was handed out: contributions are weighed by the batches drawn since the last step."""
         if share is self._shares[0]:
             self._drawn.append(weight)
-            self._worker.epoch, self._worker.epochs = share.epoch, share.epochs
+            self._worker.epochs = share.epochs
             self._worker.batch_weight = sum(self._drawn) / len(self._drawn)
 
     # ── all workers together ──────────────────────────────────────────────────────────────────────────────────────

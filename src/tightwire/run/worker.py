@@ -59,8 +59,7 @@ class Worker:
         self.ledger = Ledger()
         self.transport = Transport(link, self.ledger, settings.exchange_timeout_s)
         self.clock = 0
-        self.epoch = 0
-        self.epochs = 0.0
+        self.epochs: float | None = None
         self.batch_weight = 1.0  # of this worker's batch, relative to the mean over workers
         self.assembly = Assembly(self.transport)
         self.scaling = Scaling(scaler, self.assembly)
@@ -118,7 +117,7 @@ class Worker:
     def at(self) -> At:
         """Now."""
         rate = float(self.optimizer.param_groups[0]["lr"])
-        return At(self.clock, self.epoch, self.epochs, rate, self.link.world, self.settings.seed)
+        return At(self.clock, self.epochs, rate, self.link.world, self.settings.seed)
 
     def due(self, lane: Lane) -> Due:
         """What a lane does at this step."""
@@ -175,13 +174,13 @@ class Worker:
         self._side.join()
 
     def _hand_out(self, parcel: Parcel, unused: set[str]) -> None:
+        wants_sparse = isinstance(self.optimizer, torch.optim.SparseAdam)
         for name, tensor in parcel.tensors.items():
             view = parcel.x[name]
             if name in unused and not bool(view.any()):  # a memory may still have owed something
                 tensor.grad = None
                 continue
             gradient = view if view.dtype == tensor.dtype else view.to(tensor.dtype)
-            wants_sparse = isinstance(self.optimizer, torch.optim.SparseAdam)
             tensor.grad = gradient.to_sparse(1) if wants_sparse else gradient
 
     # ── the step ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,7 +193,7 @@ class Worker:
         else:
             self.scaling.unscale(self.optimizer)
             self.exchange_gradients()
-            self._exchange_weights(before_local=True)
+        self._exchange_weights(before_local=True)  # also by a rank that skips: the others wait for its weights
         step_seat(self.optimizer, self.lanes, self.scaling, self.at())
         self._exchange_weights(before_local=False)
         for tensor in self.tensors.values():

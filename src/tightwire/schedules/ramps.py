@@ -30,7 +30,7 @@ class Staircase:
 
     def __call__(self, at: At) -> float:
         """The level that holds now."""
-        passed = at.epoch if self.unit == "epoch" else at.step
+        passed = int(at.passed()) if self.unit == "epoch" else at.step
         return self.levels[min(passed // self.every, len(self.levels) - 1)]
 
 
@@ -49,7 +49,7 @@ class LinearScaling:
 
     def __call__(self, at: At) -> float:
         """The factor that holds now."""
-        passed = min(1.0, at.epochs / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
+        passed = min(1.0, at.passed() / self.warmup_epochs) if self.warmup_epochs > 0 else 1.0
         return 1.0 + (at.world.size - 1) * passed
 
 

@@ -16,7 +16,7 @@ from tightwire.recipes.entry import Case, Equals, RecipeEntry
 from tightwire.run.join import join
 from tightwire.run.together import together
 from tightwire.run.wire import Wire
-from tightwire.testing.cases import batches, distance, network, part, train
+from tightwire.testing.cases import STEPS_PER_EPOCH, batches, distance, network, part, train
 from tightwire.testing.cases import whole as all_of
 
 _HALF = 6
@@ -114,7 +114,8 @@ def _total(owed: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _advance(wire: Wire, first: int, last: int) -> None:
     mine = all_of if wire.pipeline is not None else part(wire.rank, wire.size)
-    for x, y in batches("mlp", last)[first:]:
+    for step, (x, y) in enumerate(batches("mlp", last)[first:], start=first):
+        wire.epochs = step / STEPS_PER_EPOCH
         wire.batch(mine(x), mine(y), F.mse_loss)
         wire.step()
 
