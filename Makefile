@@ -1,3 +1,4 @@
+# make demo    six recipes on one narrow wire: a table, and runs/demo/report.html (installs what it needs)
 # make test    everything CI runs: lint, types, laws, tests (installs what it needs)
 # make lint    style, types, the direction of imports
 # make slow    long versions of the tests
@@ -5,9 +6,14 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := $(VENV)/.run
 READY := $(VENV)/.ready
 
-.PHONY: test lint slow clean
+.PHONY: demo test lint slow clean
+
+demo: $(RUN)
+	$(BIN)/tightwire compare --out runs/demo --model lenet-300-100 --batch 32 --link 20mbit \
+	  --recipes sync-sgd,local-sgd,diloco,one-bit,powersgd,dgc
 
 test: lint
 	$(BIN)/python -m pytest -q
@@ -21,9 +27,13 @@ lint: $(READY)
 slow: $(READY)
 	$(BIN)/python -m pytest -q --slow
 
-$(READY): pyproject.toml
+$(RUN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q "torch>=2.11,<2.14"
+	$(BIN)/pip install -q -e .
+	touch $(RUN)
+
+$(READY): $(RUN)
 	$(BIN)/pip install -q -e ".[dev]"
 	touch $(READY)
 
