@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 
 demo: $(RUN)
 	$(BIN)/tightwire compare --out runs/demo --model lenet-300-100 --batch 32 --link 20mbit \
-	  --recipes sync-sgd,local-sgd,diloco,one-bit,powersgd,dgc
+	  --recipes sync-sgd,local-sgd,diloco,one-bit,powersgd,dgc:density=0.01
 
 test: lint
 	$(BIN)/python -m pytest -q
