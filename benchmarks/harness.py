@@ -12,13 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from tightwire import __version__
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
 from tightwire.lab import Lab
@@ -145,7 +145,7 @@ def write(name: str, figures: dict[str, Any], variant: str = "") -> Path:
         "versions": {
             "python": platform.python_version(),
             "torch": torch.__version__,
-            "tightwire": version("tightwire"),
+            "tightwire": __version__,
         },
         "machine": machine(),
         **figures,

@@ -109,12 +109,31 @@ def digits(record: dict[str, Any]) -> str:
     )
 
 
+def hogwild(record: dict[str, Any]) -> str:
+    """Steps lost to collisions, and what a second worker brings."""
+    numbers = list(dict.fromkeys(row["numbers"] for row in record["lost"]))
+    workers = list(dict.fromkeys(row["workers"] for row in record["lost"]))
+    lost = {(row["numbers"], row["workers"]): row["lost"] for row in record["lost"]}
+    rows: list[list[object]] = [[f"{n:,}", *(f"{100 * lost[n, w]:.2g}%" for w in workers)] for n in numbers]
+    one, two = (max(record["sparse"][w]) for w in ("1", "2"))
+    return "".join(
+        [
+            "## `hogwild`: lost steps, sparse throughput\n\n",
+            "Every worker adds 1 to numbers in one memory; lost steps:\n\n",
+            table(["numbers", *(f"{w} processes" for w in workers)], rows),
+            "\nLogistic regression, 32 of a million weights a sample, samples a second (best of the rounds): ",
+            f"{one:,.0f} with one process, {two:,.0f} with two, **{two / one:.2f}** times.\n",
+        ]
+    )
+
+
 SECTIONS = {
     "vs_ddp": vs_ddp,
     "vs_ddp_lab_1gbit": vs_ddp,
     "wire_bytes": wire_bytes,
     "lab_bytes": lab_bytes,
     "digits": digits,
+    "hogwild": hogwild,
 }
 
 

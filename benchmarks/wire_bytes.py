@@ -19,7 +19,7 @@ import tightwire as tw
 from benchmarks.harness import write
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.exchanges.allreduce import halving_doubling, multi_ring, ring, tree
-from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, powersgd, sync_sgd
+from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, poseidon, powersgd, project_adam, sync_sgd
 
 BATCH = 16
 WIDTHS = (784, 300, 100, 10)
@@ -41,6 +41,7 @@ def contestants(workers: int) -> dict[str, tuple[AnyRecipe, str, float]]:
     small = sum(WIDTHS[1:])
     ring_bytes = 2 * (p - 1) / p * 4
     rank1 = sum(a + b for a, b in matrices if a * b >= 2 * (a + b)) + small
+    by_factors = [(a, b) for a, b in matrices if p * BATCH * (a + b) <= 2 * a * b]
     kept = sum(-(-a * b // 1000) for a, b in matrices)
     return {
         "sync-sgd, ring": (sync_sgd(ring()), "2(P−1)/P·4M", ring_bytes * m),
@@ -51,7 +52,18 @@ def contestants(workers: int) -> dict[str, tuple[AnyRecipe, str, float]]:
         "asgd": (asgd(), "4M", 4 * m),
         "one-bit": (one_bit(), "2(P−1)/P·(M/8+8·rows)", 2 * (p - 1) / p * (m / 8 + 8 * (sum(WIDTHS[1:]) + 3))),
         "powersgd, rank 1": (powersgd(1, exchange=ring()), "2(P−1)/P·4(Σ(n+m)+M₁)", ring_bytes * rank1),
-        "dgc, density 0.001": (dgc(0.001), "(P−1)·6·dM + 2(P−1)/P·4M₁", (p - 1) * 6 * kept + ring_bytes * small),
+        "project-adam, batch 16": (
+            project_adam(),
+            "4·Σ min(b(n+m), nm) + 4M₁",
+            4 * (sum(min(BATCH * (a + b), a * b) for a, b in matrices) + small),
+        ),
+        "poseidon, batch 16": (
+            poseidon(exchange=ring()),
+            "(P−1)·4b·Σ(n+m) + 2(P−1)/P·4M₁",
+            (p - 1) * 4 * BATCH * sum(a + b for a, b in by_factors)
+            + ring_bytes * (m - sum(a * b for a, b in by_factors)),
+        ),
+        "dgc, density 0.001": (dgc(0.001), "(P−1)·(6·dM + 4M₁)", (p - 1) * (6 * kept + 4 * small)),
     }
 
 

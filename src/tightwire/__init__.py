@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tightwire import recipes, testing
     from tightwire.algebra.errors import TightwireError
     from tightwire.algebra.recipe import forever, parts, phases, tiers, ways
+    from tightwire.run.ddp import ddp_hook
     from tightwire.run.join import join
     from tightwire.run.settings import Settings
     from tightwire.run.together import together
@@ -26,6 +27,7 @@ __all__ = [
     "Settings",
     "TightwireError",
     "Wire",
+    "ddp_hook",
     "forever",
     "join",
     "parts",
@@ -41,6 +43,7 @@ _HOME = {
     "Settings": "tightwire.run.settings",
     "TightwireError": "tightwire.algebra.errors",
     "Wire": "tightwire.run.wire",
+    "ddp_hook": "tightwire.run.ddp",
     "forever": "tightwire.algebra.recipe",
     "join": "tightwire.run.join",
     "parts": "tightwire.algebra.recipe",

@@ -18,6 +18,7 @@ from tightwire.algebra.recipe import everything, forever, one_dimensional, parts
 from tightwire.codecs.dense import dense
 from tightwire.codecs.lowrank import lowrank
 from tightwire.codecs.onebit import onebit
+from tightwire.codecs.terngrad import terngrad
 from tightwire.codecs.topk import topk
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
@@ -56,7 +57,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "bad phases inside phases": (lambda: check(phases((forever, phases((5, A))))), ("[5]", "`forever`")),
     "a debt nobody takes over": (
         lambda: post_local_sgd(100, first=dgc()),
-        ("at step 100 dgc-small still owes Gradient()", "local-sgd", "sends Weights()", "put a phase between them"),
+        ("at step 100 dgc still owes Gradient()", "local-sgd", "sends Weights()", "put a phase between them"),
     ),
     "a debt of progress that gradients cannot pay": (
         lambda: check(phases((9, local_sgd(send="progress", memory=residual())), (forever, A))),
@@ -144,11 +145,15 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     ),
     "weights by a codec for steps": (
         lambda: recipe("w", local=yours(), send=weights(), codec=topk(0.1), exchange=gather(), center=average()),
-        ("w: codec=TopK(density=0.1)", "wrong for weights", "send=progress()"),
+        ("w: codec=TopK(density=0.1, values='float32', gaps='16bit')", "wrong for weights", "send=progress()"),
     ),
     "a centre by a codec for steps": (
         lambda: recipe("s", codec=ways(up=topk(0.5), down=topk(0.1)), exchange=server(), schedule=asynchronous()),
-        ("s: codec=TopK(density=0.1)", "dense() on the way down"),
+        ("s: codec=TopK(density=0.1, values='float32', gaps='16bit')", "dense() on the way down"),
+    ),
+    "a question where everybody encodes something else": (
+        lambda: recipe("t", codec=ways(up=terngrad(), down=terngrad()), exchange=owners()),
+        ("t: codec=TernGrad(clip=2.5, scaler='shared') asks all workers", "a codec that asks nothing"),
     ),
     "a tier that gathers": (
         lambda: check(tiers(recipe("in", codec=onebit(), exchange=gather()), A)),

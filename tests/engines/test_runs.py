@@ -85,7 +85,7 @@ def victim_after(folder: Path, rank: int, steps: int, number: int) -> threading.
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if path.exists() and path.read_text().count('"Stepped"') >= steps:
-                pid = int(json.loads((folder / "pids" / f"rank-{rank}").read_text()))
+                pid = int((folder / "pids" / f"rank-{rank}").read_text().split()[0])
                 os.kill(pid, number)
                 return
             time.sleep(0.01)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.laws.breaking import holds, name_of, nobody, unshrunk
 from tightwire.algebra.codec import Codec, Combines, DenseSent, Encoded, Payload, drive, one_round
@@ -17,6 +18,9 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import GAP_SPAN
 from tightwire.codecs.dense import Dense
+from tightwire.codecs.fixed import Fixed
+from tightwire.codecs.qsgd import Qsgd
+from tightwire.codecs.randomk import RandomK
 from tightwire.codecs.topk import TopK
 from tightwire.testing import codecs
 
@@ -25,6 +29,7 @@ pytestmark = pytest.mark.usefixtures(unshrunk.__name__)
 LAWS = (
     codecs.decoded_is_sent, codecs.payload_within_capacity, codecs.input_untouched, codecs.same_again,
     codecs.grain_invisible, codecs.sums_add, codecs.state_survives, codecs.exact_if_identity, codecs.garbage_refused,
+    codecs.right_on_average,
 )  # fmt: skip
 
 
@@ -151,6 +156,33 @@ class OwnMind(Dense):
         return drive(super().encode(x, state, at), nobody)
 
 
+@dataclass(frozen=True)
+class RoundsDown(Fixed):
+    """Drops what lies between two steps, and says that it rounds at random."""
+
+    @one_round
+    def encode(self, x: Bucket, state: State, at: At) -> Encoded:
+        floor = Bucket(self.expected(x, at).div(self.step).floor().mul(self.step), x.spec)
+        return drive(super().encode(floor, state, at), nobody)
+
+
+@dataclass(frozen=True)
+class Timid(RandomK):
+    """Sends elements as they are, and says that it makes up for those it leaves out."""
+
+    def expected(self, x: Bucket, at: At) -> Tensor:
+        return x.flat
+
+
+@dataclass(frozen=True)
+class Loaded(Qsgd):
+    """Draws from dice that fall on one side a little more often."""
+
+    @one_round
+    def encode(self, x: Bucket, state: State, at: At) -> Encoded:
+        return drive(super().encode(Bucket(x.flat * 1.02, x.spec), state, at), nobody)
+
+
 @pytest.mark.parametrize(
     ("codec", "broken"),
     [
@@ -163,6 +195,9 @@ class OwnMind(Dense):
         (RoundingIdentity(), {"exact_if_identity"}),
         (HalfDone(), {"garbage_refused"}),
         (OwnMind(), {"state_survives"}),
+        (RoundsDown(2, 6), {"right_on_average"}),
+        (Timid(0.3), {"right_on_average"}),
+        (Loaded(), {"right_on_average"}),
     ],
     ids=name_of,
 )

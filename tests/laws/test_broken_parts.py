@@ -122,11 +122,11 @@ class LikesItStale(Add):
         return 1 - 1 / (2 + staleness)
 
 
-class HalfWay(Average):
-    """Goes half of the way to the mean."""
+class TooFar(Average):
+    """Goes past the mean."""
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        shared.flat.lerp_(total.flat, 0.5)
+        shared.flat.lerp_(total.flat, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ class HalfWay(Average):
         (Uphill(), rules.moves_against_what_is_sent),
         (Decaying(), rules.still_when_nothing_is_sent),
         (LikesItStale(), rules.weights_are_fair),
-        (HalfWay(), rules.takes_the_position),
+        (TooFar(), rules.takes_the_position),
     ],
     ids=name_of,
 )

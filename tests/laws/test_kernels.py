@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,12 +13,17 @@ from tests.laws.breaking import nobody, unshrunk
 from tightwire import kernels
 from tightwire.algebra.codec import Ask, Codec, Payload, SparseSent, drive
 from tightwire.algebra.compressor import Composed, Compressed, Compressor, Kept
+from tightwire.algebra.errors import NotFiniteError
 from tightwire.algebra.memory import Memory, bucket_of
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
+from tightwire.codecs.choose import by_dimension
 from tightwire.codecs.dense import dense
+from tightwire.codecs.half import half
 from tightwire.codecs.lowrank import lowrank
+from tightwire.codecs.onebit import onebit
 from tightwire.codecs.topk import TopK, topk
+from tightwire.kernels.cpu_topk import FusedTopK
 from tightwire.memories.momentum import momentum_correction
 from tightwire.memories.nothing import nothing
 from tightwire.memories.residual import Residual, residual
@@ -45,6 +50,9 @@ class Fused:
         assert isinstance(encoded.sent, SparseSent)
         owed.flat[encoded.sent.index_K] = 0
         return Compressed(encoded.payload, encoded.sent, owed)
+
+    def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
+        Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         pass
@@ -84,8 +92,9 @@ def registered() -> Iterator[None]:
     kernels.unregister(for_residual_topk)
 
 
-def test_without_kernels_the_composed_compressor_is_found() -> None:
-    assert kernels.find(residual(), topk(0.2), CPU) == Composed(residual(), topk(0.2))
+def test_without_a_kernel_the_composed_compressor_is_found() -> None:
+    assert kernels.find(residual(), onebit(), CPU) == Composed(residual(), onebit())
+    assert kernels.find(nothing(), topk(0.2), CPU) == Composed(nothing(), topk(0.2))
 
 
 @pytest.mark.usefixtures("registered")
@@ -93,7 +102,7 @@ def test_a_registered_kernel_is_found_for_its_parts_and_device_only() -> None:
     assert kernels.find(residual(), topk(0.2), CPU) == Fused(residual(), topk(0.2))
     assert kernels.find(nothing(), topk(0.2), CPU) == Composed(nothing(), topk(0.2))
     assert kernels.find(residual(), dense(), CPU) == Composed(residual(), dense())
-    assert kernels.find(residual(), topk(0.2), torch.device("cuda")) == Composed(residual(), topk(0.2))
+    assert not isinstance(kernels.find(residual(), topk(0.2), torch.device("cuda")), Fused)
 
 
 @pytest.mark.usefixtures("registered")
@@ -116,12 +125,79 @@ def test_a_kernel_that_was_found_does_as_the_composed_one() -> None:
     check_all(kernel)
 
 
+FUSED = [
+    (residual(), topk(0.2)),
+    (momentum_correction(0.5), topk(0.1, values="log8", gaps="rice")),
+    (momentum_correction(masking="off", form="nesterov"), topk(0.3)),
+    (momentum_correction(), by_dimension(rest=topk(0.2))),
+    (residual(), by_dimension(vectors=half(), rest=topk(0.05, values="float16"))),
+]
+
+
+@pytest.mark.parametrize(("memory", "codec"), FUSED, ids=lambda part: type(part).__name__)
+def test_the_cpu_kernel_does_as_the_composed_one(memory: Memory, codec: Codec) -> None:
+    pytest.importorskip("numba")
+    kernel = kernels.find(memory, codec, CPU)
+    assert isinstance(kernel, FusedTopK)
+    check_all(replace(kernel, from_numel=0))
+
+
+@pytest.mark.parametrize(("memory", "codec"), FUSED[3:4])
+def test_the_cpu_kernel_agrees_bit_for_bit_over_many_steps_of_a_large_bucket(memory: Memory, codec: Codec) -> None:
+    pytest.importorskip("numba")
+    spec = Spec.pack([("w", (300, 500)), ("b", (300,)), ("few", (3, 1)), ("c", (64, 3, 7, 7))])
+    fast, slow = kernels.find(memory, codec, CPU), Composed(memory, codec)
+    kept = fast.init(spec), slow.init(spec)
+    for step in range(12):
+        generator = torch.Generator().manual_seed(step)
+        flat = torch.randn(spec.numel, generator=generator) * 10.0 ** (step % 3 - 1)  # the edge is missed now and then
+        wires = []
+        for compressor, state in zip((fast, slow), kept, strict=True):
+            x = Bucket(flat.clone(), spec)
+            done = drive(compressor.compress(x, state, At(step=step)), nobody)
+            compressor.settle(done, x, state, At(step=step))
+            wires.append(done.payload.wire)
+        assert torch.equal(*wires)
+        for field in ("velocity", "residual"):
+            assert torch.equal(bucket_of(kept[0].memory, field).flat, bucket_of(kept[1].memory, field).flat)
+
+
+def test_loose_gradients_are_read_where_they_lie() -> None:
+    pytest.importorskip("numba")
+    spec = Spec.pack([("w", (300, 300)), ("b", (300,))])
+    memory, codec = momentum_correction(), by_dimension(rest=topk(0.01))
+    wires = []
+    for loose in (True, False):
+        kernel = kernels.find(memory, codec, CPU)
+        x = Bucket.zeros(spec)
+        for seed, key in enumerate(("w", "b")):
+            tensor = torch.randn(x[key].shape, generator=torch.Generator().manual_seed(seed))
+            x.loose[key] = (tensor, 0.25)
+        if not loose:
+            x.fasten_()
+        wires.append(drive(kernel.compress(x, kernel.init(spec), At()), nobody).payload.wire)
+        assert not x.loose
+    assert torch.equal(*wires)
+
+
+def test_a_gradient_that_is_not_finite_never_enters_the_memory() -> None:
+    pytest.importorskip("numba")
+    spec = Spec.pack([("w", (300, 300)), ("b", (300,))])
+    kernel = kernels.find(momentum_correction(), by_dimension(rest=topk(0.01)), CPU)
+    kept = kernel.init(spec)
+    x = Bucket.zeros(spec)
+    x["b"][7] = float("nan")
+    with pytest.raises(NotFiniteError, match="'b'"):
+        drive(kernel.compress(x, kept, At()), nobody)
+    assert bool(bucket_of(kept.memory, "residual").flat.isfinite().all())
+
+
 @pytest.mark.parametrize(
     ("memory", "codec"),
     [(residual(), topk(0.2)), (momentum_correction(), topk(0.2)), (residual("received"), lowrank(1))],
 )
 def test_the_composed_compressor_is_its_own_reference(memory: Memory, codec: Codec) -> None:
-    check_all(kernels.find(memory, codec, CPU))
+    check_all(Composed(memory, codec))
 
 
 @pytest.mark.parametrize("broken", [SendsDouble, OwesInVain])

@@ -16,6 +16,7 @@ from tightwire.rules.add import add
 from tightwire.rules.adopt import overwrite
 from tightwire.rules.average import average
 from tightwire.rules.signals import gradient, progress, weights
+from tightwire.rules.signed import signed
 from tightwire.rules.yours import optimizer_like, rates, yours
 
 SPEC = Spec.pack([("w", (2, 2))])
@@ -217,3 +218,10 @@ def test_what_only_the_runtime_can_do_is_refused() -> None:
         yours().step_(Bucket.zeros(SPEC), Bucket.zeros(SPEC), {}, At())
     with pytest.raises(AssertionError, match="from the backward pass"):
         gradient().fill_(torch.zeros(1), torch.zeros(1), None, 1.0)
+
+
+def test_on_signs_every_coordinate_moves_by_the_rate() -> None:
+    weight, gradient_ = torch.zeros(4), torch.tensor([3.0, -0.001, 0.0, 1e-30])
+    signed().prepare_(weight, gradient_, {})
+    assert gradient_.tolist() == [1.0, -1.0, 0.0, 1.0]
+    assert signed(0.5).rate(At()) == 0.5

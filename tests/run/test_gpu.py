@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 from tests.worlds import processes
 from tightwire.algebra.codec import Encoding
@@ -14,7 +16,8 @@ from tightwire.codecs.topk import TopK
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
 from tightwire.memories.residual import residual
-from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, powersgd, recipe, sync_sgd
+from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, poseidon, powersgd, recipe, sync_sgd
+from tightwire.run.ddp import ddp_hook
 from tightwire.run.join import join
 from tightwire.run.together import together
 from tightwire.testing.cases import batches, distance, network, part, whole
@@ -29,6 +32,7 @@ RECIPES: dict[str, tuple[AnyRecipe, int]] = {
     "local-sgd": (local_sgd(4, exchange=ring()), 3),
     "one-bit": (one_bit(), 3),
     "powersgd": (powersgd(exchange=ring()), 3),
+    "poseidon": (poseidon("factors", exchange=ring()), 3),
     "dgc": (dgc(0.1), 3),
     "dgc in tiers": (dgc(0.1, hosts="tiers", by=groups_of(2)), 4),
     "layerwise": (layerwise(2), 2),
@@ -99,3 +103,32 @@ def test_half_precision_with_a_scaler() -> None:
 
     for first, last in together(2, one):
         assert last < first
+
+
+def through_ddp(chosen: AnyRecipe, steps: int) -> dict[str, Tensor]:
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    model = network("mlp").cuda()
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.0001)
+    ddp.register_comm_hook(*ddp_hook(chosen))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    mine = part(dist.get_rank(), dist.get_world_size())
+    for x, y in batches("mlp", steps):
+        F.mse_loss(ddp(mine(x).cuda()), mine(y).cuda()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    KEPT.append(ddp)
+    return {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+
+
+KEPT: list[nn.Module] = []  # DDP's destructor and gloo's threads can wait for each other
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["sync-sgd", "one-bit", "powersgd", "dgc", "poseidon"])
+def test_a_ddp_hook_on_one_gpu_equals_the_in_process_link(name: str) -> None:
+    chosen, workers = RECIPES[name]
+    ours = together(workers, lambda rank: train(chosen, "cuda"))
+    theirs = processes(workers, through_ddp, chosen, 15, timeout_s=110.0)
+    for one, two in zip(ours, theirs, strict=True):
+        assert distance(two, one) < 1e-6

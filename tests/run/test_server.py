@@ -16,12 +16,12 @@ from tightwire.run.serve import Client
 from tightwire.run.together import together
 from tightwire.run.wire import Wire
 from tightwire.schedules.clock import asynchronous, every_step
-from tightwire.server.shard import Export, Exported
+from tightwire.server.events import Export, Exported
 
 
 def shard_state(wire: Wire) -> dict[str, object]:
     client: Client = next(iter(wire._worker.clients.values()))
-    exported = client._ask(Export(wire.rank), 0)
+    exported = client._ask(0, Export(wire.rank))
     assert isinstance(exported, Exported)
     return exported.state
 

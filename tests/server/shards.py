@@ -17,8 +17,9 @@ from tightwire.algebra.world import At
 from tightwire.codecs.dense import dense
 from tightwire.rules.add import add
 from tightwire.rules.yours import yours
+from tightwire.server.events import Enter, Push
 from tightwire.server.movers import OptimizerMover, RuleMover
-from tightwire.server.shard import Enter, Push, Shard
+from tightwire.server.shard import Shard
 
 SPECS = {"first": Spec.pack([("w", (2, 3)), ("b", (2,))]), "second": Spec.pack([("v", (4,))])}
 START = {label: torch.arange(spec.numel, dtype=torch.float32) for label, spec in SPECS.items()}

@@ -6,7 +6,7 @@ import torch
 
 from tests.server.shards import SPECS, START, flat, push, shard_with_optimizer
 from tightwire.schedules.clock import asynchronous, every_step
-from tightwire.server.shard import Leave
+from tightwire.server.events import Leave
 
 
 def test_learning_rates_follow_the_push() -> None:

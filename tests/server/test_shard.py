@@ -23,7 +23,7 @@ from tightwire.codecs.topk import topk
 from tightwire.rules.add import Add, add
 from tightwire.rules.average import average
 from tightwire.schedules.clock import asynchronous, every_step
-from tightwire.server.shard import Center, Enter, Leave, Pull, Push, Taken
+from tightwire.server.events import Center, Enter, Leave, Pull, Push, Taken
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import torch
 from tests.server.shards import ORIGIN, flat, push, shard, shard_with_optimizer
 from tightwire.run.tree import put_together, take_apart
 from tightwire.schedules.clock import asynchronous, every_step
-from tightwire.server.shard import Export, Exported, Import, Shard, Taken
+from tightwire.server.events import Export, Exported, Import, Taken
+from tightwire.server.shard import Shard
 
 
 def directly(state: dict[str, Any]) -> dict[str, Any]:

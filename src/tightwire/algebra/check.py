@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tightwire.algebra.codec import Codec
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe, Leaf, Parts, Phase, Phases, Recipe, Tiers, Ways, forever, leaves
 from tightwire.algebra.rule import Local, Rule
-from tightwire.algebra.tensors import Spec
+from tightwire.algebra.tensors import Bucket, Spec
+from tightwire.algebra.world import START
 
 _PROBE = Spec.pack([("matrix", (64, 64))])  # what a codec is asked about
 _LOCKSTEP_CLOCKS = 64  # how many steps of a schedule are tried when it must be due at every one of them
@@ -113,6 +115,13 @@ def _check_payload(r: Recipe) -> None:
                 f"{r.name}: codec={codec} keeps state from step to step, which {r.exchange} has no place for; "
                 "use exchange=allreduce()"
             )
+    alone = {"owners": [r.down[1]], "server": [r.up[1], r.down[1]]}.get(r.exchange.pattern, [])
+    for codec in alone:
+        if _asks(codec):
+            raise RecipeError(
+                f"{r.name}: codec={codec} asks all workers before it encodes, but on this way of {r.exchange} each "
+                "encodes something of its own; use a codec that asks nothing, or exchange=gather()"
+            )
     if r.exchange.pattern == "owners" and not isinstance(r.codec, Ways):
         raise RecipeError(f"{r.name}: {r.exchange} encodes twice; write codec=ways(up={r.codec}, down=…)")
     if r.up[0].listens and r.exchange.pattern == "server":
@@ -127,6 +136,15 @@ def _check_payload(r: Recipe) -> None:
             f"{r.name}: payloads of codec={r.up[1]} combine by {combines!r}, which {r.exchange} cannot carry; "
             f"use {remedy}"
         )
+
+
+def _asks(codec: Codec) -> bool:
+    """Whether a codec needs answers from others before it can encode."""
+    try:
+        next(codec.encode(Bucket.zeros(_PROBE), codec.init(_PROBE), START))
+    except StopIteration:
+        return False
+    return True
 
 
 def _check_directions(r: Recipe) -> None:

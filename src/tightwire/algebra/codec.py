@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
-from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.tensors import Bucket, Segment, Spec, State
 from tightwire.algebra.world import At
 
 R = TypeVar("R")
@@ -101,6 +101,39 @@ class Codec(Protocol):
 
     def capacity(self, spec: Spec, at: At) -> int:
         """The most bytes a payload for this layout can have: equal on all ranks, known before encoding."""
+        ...
+
+
+@runtime_checkable
+class UsesFactors(Protocol):
+    """A codec that can write a matrix as its outer factors, so that the runtime should look for them (`Bucket.aside`).
+
+    Whatever it finds there, it must send what the bucket holds: a memory or a hook may have changed that since.
+    """
+
+    def by_factors(self, segment: Segment, *, samples: int, workers: int) -> bool:
+        """Whether a matrix goes by factors of so many rows, at most, on each worker."""
+        ...
+
+
+@runtime_checkable
+class Unbiased(Protocol):
+    """A codec that rounds or selects at random: over all seeds, what its payloads carry has a known mean.
+
+    Law (`tightwire.testing.codecs.right_on_average`): the mean over many moments is `expected`.
+    """
+
+    def expected(self, x: Bucket, at: At) -> Tensor:
+        """That mean, as a flat tensor: ``x`` itself, or what of it the codec has room for."""
+        ...
+
+
+@runtime_checkable
+class Sparse(Protocol):
+    """A codec whose payload is positions and values, so that it can be read without making anything dense."""
+
+    def read(self, wire: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+        """Positions in the flat bucket and float32 values; a position may come with a value of 0."""
         ...
 
 

@@ -6,7 +6,7 @@ found by `tightwire.kernels.find`, and must satisfy one law: the same result as 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,6 +58,10 @@ class Compressor(Protocol):
         """Take in ``x``, return what goes on the wire. ``x`` may be overwritten afterwards."""
         ...
 
+    def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
+        """X ← the sum of what payloads carry, added in their order."""
+        ...
+
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Keep what was not sent."""
         ...
@@ -81,6 +85,12 @@ class Composed:
         value = self.memory.before(x, kept.memory, at)
         encoded: Encoded = yield from self.codec.encode(value, kept.codec, at)
         return Compressed(encoded.payload, encoded.sent, value)
+
+    def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
+        """One after another."""
+        x.flat.zero_()
+        for payload in payloads:
+            self.codec.decode_(x, payload, kept.codec, at)
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Give the memory what was sent and what came back."""

@@ -87,6 +87,16 @@ class TwoWay(Protocol):
 
 
 @runtime_checkable
+class OneMemory(Protocol):
+    """An exchange without messages: all workers hold the very same memory."""
+
+    @property
+    def one_memory(self) -> bool:
+        """True."""
+        ...
+
+
+@runtime_checkable
 class Switches(Protocol):
     """An exchange that may carry a payload in the dense format instead. All ranks must decide alike."""
 

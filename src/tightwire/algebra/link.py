@@ -85,6 +85,10 @@ class Link(Protocol):
         """Send an event to a machine and wait for the reply to this worker."""
         ...
 
+    def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
+        """A flat tensor in memory that all workers of this machine see. All of them call this, in the same order."""
+        ...
+
     def close(self) -> None:
         """Let go of everything the link opened."""
         ...

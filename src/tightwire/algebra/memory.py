@@ -26,8 +26,9 @@ from tightwire.algebra.world import At
 class Memory(Protocol):
     """What a worker carries from one exchange to the next.
 
-    Laws (`tightwire.testing.memories`): given = sent + owed, for any codec and any number of steps; a refund
-    restores what was owed; folding onto another world conserves the sum over workers.
+    Laws (`tightwire.testing.memories`): what was to be sent = sent + owed, for any codec at any step; what is owed is
+    part of the next value (a share of it, for a memory that `Forgets`); a refund restores what was owed; folding onto
+    another world conserves the sum over workers.
     """
 
     @property
@@ -63,6 +64,16 @@ class Memory(Protocol):
 
     def owed(self, state: State) -> Mapping[str, Tensor]:
         """What was given and not yet sent, by tensor."""
+        ...
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A memory that takes only a share of what it owed into its next value; the rest of that is lost for good."""
+
+    @property
+    def decay(self) -> float:
+        """The share: above 0, and 1 where nothing is forgotten."""
         ...
 
 

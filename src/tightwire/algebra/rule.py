@@ -120,3 +120,31 @@ class Local(Protocol):
     def yours(self) -> bool:
         """True if this seat is filled by the user's optimizer."""
         ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A rule that trusts a contribution by how far the centre has moved since its worker read it."""
+
+    def trust(self, moved_squared: float, lr: float) -> float:
+        """A factor on the weight, at most 1, from ‖c − c_read‖² and the worker's learning rate."""
+        ...
+
+
+@runtime_checkable
+class Sets(Protocol):
+    """A seat that fixes some of the optimizer's settings."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What every group of the optimizer is set to while it steps."""
+        ...
+
+
+@runtime_checkable
+class Rebases(Protocol):
+    """An adoption that keeps what the worker moved and has not sent yet."""
+
+    def rebase_(self, weight: Tensor, reference: Tensor, center: Tensor, at: At) -> None:
+        """Move one tensor from beside ``reference``, the centre as it was known, to beside ``center``."""
+        ...

@@ -3,7 +3,7 @@
 A schedule is a pure function of clocks, so the worker, the parameter shard and the simulator share it:
 
     worker      due(clock)          exchange now? before or after the local step?
-    shard       admit(view, meta)   apply this contribution now, hold it for others, or drop it?
+    shard       admit(view, meta)   apply this contribution now, hold it for others, drop it, or look again later?
     shard       serve(view, meta)   may this worker read the centre yet?
 """
 
@@ -30,6 +30,7 @@ class Verdict(Enum):
     APPLY = "apply"  # with everything held so far
     HOLD = "hold"
     DROP = "drop"
+    WAIT = "wait"  # as if it had not come yet: asked again after every event, its worker is not answered meanwhile
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Meta:
 
 @dataclass(frozen=True)
 class View:
-    """What a shard knows: its version (updates applied), each worker's clock, and who is being held."""
+    """What a shard knows: its version (updates applied), each worker's clock, and who is being held.
+
+    ``clocks`` holds the workers that take part now, the one that is being admitted with its contribution counted.
+    """
 
     version: int = 0
     clocks: Mapping[int, int] = field(default_factory=dict)
@@ -77,4 +81,22 @@ class Schedule(Protocol):
 
     def serve(self, view: View, meta: Meta) -> bool:
         """Whether the shard answers this worker's read now."""
+        ...
+
+
+@runtime_checkable
+class Gathers(Protocol):
+    """A schedule that applies only some of what is held together, and leaves the rest for a later update."""
+
+    def joins(self, held: Meta, meta: Meta) -> bool:
+        """Whether a held contribution belongs to the update that ``meta`` completes."""
+        ...
+
+
+@runtime_checkable
+class Caches(Protocol):
+    """A schedule under which a worker may go on with a copy that it read before."""
+
+    def fresh(self, clock: int, read: int) -> bool:
+        """Whether a copy that holds everybody's steps before ``read`` is good enough at ``clock``."""
         ...

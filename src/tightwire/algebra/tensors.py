@@ -132,20 +132,39 @@ class Spec:
         return Spec(tuple(kept), self.dtype, self.device)
 
 
+@dataclass(frozen=True)
+class Outer:
+    """Thin factors of a matrix, one row of each a sample: the N×M matrix is a multiple of uᵀ·v."""
+
+    u: Tensor  # K×N
+    v: Tensor  # K×M
+
+    @property
+    def samples(self) -> int:
+        """K."""
+        return self.u.shape[0]
+
+
 class Bucket(Mapping[str, Tensor]):
     """A flat tensor and its layout; ``bucket[name]`` is a view in the tensor's own shape.
+
+    ``aside`` may hold factors of some of its matrices, for codecs that can use them; the values do not depend on it.
+    ``loose`` holds tensors, and a factor each, that are not in ``flat`` yet: only a compressor that says that it takes
+    them (`takes_loose`) is given such a bucket, and reads them where they lie.
 
     >>> b = Bucket.zeros(Spec.pack([("w", (2, 2)), ("b", (2,))])); b["b"].add_(1); b.flat
     tensor([1., 1.])
     tensor([0., 0., 0., 0., 1., 1.])
     """
 
-    __slots__ = ("_places", "_views", "flat", "spec")
+    __slots__ = ("_places", "_views", "aside", "flat", "loose", "spec")
 
     def __init__(self, flat: Tensor, spec: Spec) -> None:
         assert flat.dim() == 1 and flat.numel() == spec.numel, (tuple(flat.shape), spec.numel)
         self.flat = flat
         self.spec = spec
+        self.aside: dict[str, Outer] = {}
+        self.loose: dict[str, tuple[Tensor, float]] = {}
         self._places = {segment.key: segment for segment in spec.segments}
         self._views: dict[str, Tensor] = {}  # made once: a step asks for each twice
 
@@ -159,6 +178,12 @@ class Bucket(Mapping[str, Tensor]):
             place = self._places[key]
             self._views[key] = self.flat[place.offset : place.offset + place.numel].view(place.shape)
         return self._views[key]
+
+    def fasten_(self) -> None:
+        """Put what is loose into its place."""
+        for key, (tensor, factor) in self.loose.items():
+            torch.mul(tensor, factor, out=self[key])
+        self.loose.clear()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

@@ -68,6 +68,26 @@ def groups_of(size: int) -> GroupsOf:
 
 
 @dataclass(frozen=True)
+class InGroups:
+    """Make ``groups`` groups of consecutive ranks, about equal in size."""
+
+    groups: int
+
+    def __call__(self, world: World) -> tuple[int, ...]:
+        """Every rank's group."""
+        return tuple(rank * self.groups // world.size for rank in range(world.size))
+
+
+def in_groups(groups: int) -> InGroups:
+    """Make ``groups`` groups of consecutive ranks.
+
+    >>> in_groups(2)(World(rank=0, size=5))
+    (0, 0, 0, 1, 1)
+    """
+    return InGroups(groups)
+
+
+@dataclass(frozen=True)
 class At:
     """The moment of an action: step, epoch, learning rate, and the world that takes part in it.
 

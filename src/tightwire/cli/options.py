@@ -80,6 +80,15 @@ _OPTIONS: dict[str, Any] = {
         metavar=_LINK,
     ),
     "link": _option(str | None, "Slow the wire down in user space instead (no root).", _MACHINES, metavar=_LINK),
+    "delays": _option(
+        str | None,
+        "In one process: how long steps pretend to take, lognormal:SIGMA (default lognormal:0.1).",
+        _MACHINES,
+        metavar="KIND:SIGMA",
+    ),
+    "straggler": _option(
+        str | None, "In one process: a worker that pretends to be slower.", _MACHINES, metavar="RANK:FACTORx"
+    ),
     "save_every": _option(int, "Steps between checkpoints.", _SURVIVE, "--save-every"),
     "restarts": _option(int, "How often dead workers are started anew.", _SURVIVE),
     "tensorboard": _option(bool, "Also write TensorBoard scalars into the run's folder.", _WORK),

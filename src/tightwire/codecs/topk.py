@@ -1,17 +1,20 @@
-"""Top-k selection with gap-coded positions, as in Deep Gradient Compression.
+"""Top-k selection, positions as gaps, as in Deep Gradient Compression.
 
     kept_j = ⌈density · n_j⌉ positions of largest |x| in each tensor j
-    wire   = 32-bit values, then 16-bit gaps: 6 bytes an element
+    wire   = values, then gaps:   6 bytes an element      values="float32", gaps="16bit"     the paper
+                                  2.4 bytes at 0.001      values="log8",    gaps="rice"
 
 Lin, Han, Mao, Wang, Dally: Deep Gradient Compression. ICLR 2018, arXiv 1712.01887.
-Selection is per tensor; positions are coded over the whole bucket, so one message serves all its tensors.
+Selection is per tensor; positions are coded over the whole bucket, so one message serves all its tensors. What values
+lose in fewer bytes stays with the memory. Large tensors are selected in two steps, as in the paper: a threshold from a
+sample, then an exact selection among those above it. The result is always exact, so there is nothing to truncate.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -22,23 +25,34 @@ from tightwire.algebra.knob import Knob, value_at
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import gaps_from_index, index_from_gaps, most_gaps
+from tightwire.codecs.levels import Levels, Width
+from tightwire.codecs.rice import index_from_rice, most_rice, rice_from_index
 
-_ELEMENT_NBYTES = 6
+Gaps = Literal["16bit", "rice"]
+_COUNT_NBYTES = 4  # a Rice-coded payload says how many it holds
+_SAMPLED_FROM = 1 << 16  # elements; smaller tensors are selected at once
+_SAMPLE = 1 << 13
+_SLACK = 1.3  # a sampled threshold aims at that many more than wanted
 
 
 @dataclass(frozen=True)
 class TopK:
     """Send the largest of each tensor.
 
-    >>> TopK(0.001).capacity(Spec.pack([("w", (1000, 1000))]), At())
-    6090
+    >>> [TopK(0.001, *how).capacity(Spec.pack([("w", (1000, 1000))]), At()) for how in ((), ("log8", "rice"))]
+    [6090, 2508]
     """
 
     density: Knob
+    values: Width = "float32"
+    gaps: Gaps = "16bit"
     combines: ClassVar[Combines] = "gather"
     identity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        Levels(self.values)
+        if self.gaps not in ("16bit", "rice"):
+            raise RecipeError(f"gaps={self.gaps!r}: positions travel as 16bit or rice")
         if not callable(self.density):
             kept(1, self.density)
 
@@ -48,31 +62,67 @@ class TopK:
 
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
-        """Select, sort, code the gaps."""
+        """Select, then write."""
         density = value_at(self.density, at)
         chosen = [s.offset + largest(flat, kept(s.numel, density)) for s, flat in x.segments()]
         index_K = torch.cat(chosen) if chosen else x.flat.new_empty(0, dtype=torch.int64)
-        value_K = x.flat[index_K].float()
-        gap_T, value_T = gaps_from_index(index_K, value_K) if len(index_K) else (index_K.short(), value_K)
-        wire = torch.cat([value_T.view(torch.uint8), gap_T.view(torch.uint8)])
+        wire, value_K = self.write(index_K, x.flat[index_K], x.spec)
         return Encoded(Payload(wire), SparseSent(index_K, value_K.to(x.flat.dtype)))
+
+    def write(self, index_K: Tensor, value_K: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+        """Ascending positions and their values as bytes, and the values that the bytes stand for."""
+        levels = Levels(self.values, len(spec.segments))
+        if self.gaps == "rice":
+            value_bytes, rounded_K = levels.write(value_K, tensor_of(index_K, spec, self.values))
+            count = torch.tensor([index_K.numel()], dtype=torch.int32).view(torch.uint8).to(index_K.device)
+            return torch.cat([count, value_bytes, rice_from_index(index_K, spec.numel)]), rounded_K
+        if not index_K.numel():
+            return index_K.new_empty(0, dtype=torch.uint8), value_K.float()
+        gap_T, value_T = gaps_from_index(index_K, value_K.float())
+        index_T = index_K if len(gap_T) == len(index_K) else index_from_gaps(gap_T, spec.numel)
+        value_bytes, rounded_T = levels.write(value_T, tensor_of(index_T, spec, self.values))
+        rounded_K = rounded_T if index_T is index_K else rounded_T[torch.searchsorted(index_T, index_K)]
+        return torch.cat([value_bytes, gap_T.view(torch.uint8)]), rounded_K
+
+    def read(self, wire: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+        """Positions and values; fillers are positions of value 0."""
+        levels = Levels(self.values, len(spec.segments))
+        if self.gaps == "rice":
+            count = int(wire[:_COUNT_NBYTES].clone().view(torch.int32)) if wire.numel() >= _COUNT_NBYTES else -1
+            begin, end = _COUNT_NBYTES, _COUNT_NBYTES + levels.nbytes(max(0, count))
+            if not 0 <= count <= spec.numel or end > wire.numel():
+                raise PayloadError(f"a top-k payload of {wire.numel()} bytes cannot hold {count} elements")
+            index_T = index_from_rice(wire[end:], count, spec.numel)
+        else:
+            count, odd = divmod(max(0, wire.numel() - levels.scales_nbytes), levels.each_nbytes + 2)
+            begin, end = 0, levels.nbytes(count)
+            if odd or end + 2 * count != wire.numel():
+                raise PayloadError(f"a top-k payload of {wire.numel()} bytes is not a whole number of elements")
+            index_T = index_from_gaps(wire[end:].clone().view(torch.int16), spec.numel)
+        return index_T, levels.read(wire[begin:end].clone(), tensor_of(index_T, spec, self.values))
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add the values at their positions."""
-        count, odd = divmod(payload.wire.numel(), _ELEMENT_NBYTES)
-        if odd:
-            raise PayloadError(
-                f"a top-k payload of {payload.wire.numel()} bytes is not a multiple of {_ELEMENT_NBYTES}"
-            )
-        value_T = payload.wire[: 4 * count].view(torch.float32)
-        index_T = index_from_gaps(payload.wire[4 * count :].view(torch.int16), out.flat.numel())
+        index_T, value_T = self.read(payload.wire, out.spec)
         out.flat.index_add_(0, index_T, value_T.to(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:
-        """Selected elements and the fillers that their gaps can need."""
+        """Selected elements, and what their gaps can need."""
         density = value_at(self.density, at)
         selected = sum(kept(s.numel, density) for s in spec.segments)
-        return _ELEMENT_NBYTES * most_gaps(selected, spec.numel)
+        levels = Levels(self.values, len(spec.segments))
+        if self.gaps == "rice":
+            return _COUNT_NBYTES + levels.nbytes(selected) + most_rice(selected, spec.numel)
+        most = most_gaps(selected, spec.numel)
+        return levels.nbytes(most) + 2 * most
+
+
+def tensor_of(index_K: Tensor, spec: Spec, width: Width) -> Tensor:
+    """The number of the tensor that each position lies in, where numbers are scaled by tensor."""
+    if width != "log8":
+        return index_K
+    end_S = torch.tensor([s.offset + s.numel for s in spec.segments], device=index_K.device)
+    return torch.searchsorted(end_S, index_K, right=True)
 
 
 def kept(numel: int, density: float) -> int:
@@ -88,18 +138,33 @@ def kept(numel: int, density: float) -> int:
 
 def largest(flat_N: Tensor, count: int) -> Tensor:
     """Ascending positions of the ``count`` largest magnitudes; among equals the lower position wins."""
-    if count >= flat_N.numel():
-        return torch.arange(flat_N.numel(), device=flat_N.device)
+    numel = flat_N.numel()
+    if count >= numel:
+        return torch.arange(numel, device=flat_N.device)
     size_N = flat_N.abs()
+    if numel < _SAMPLED_FROM or count * 8 > numel:
+        return _largest_of(size_N, count)
+    sample = size_N[:: numel // _SAMPLE]
+    aim = min(sample.numel() - 1, ceil(_SLACK * sample.numel() * count / numel) + 4)
+    survivor_S = torch.nonzero(size_N >= sample.kthvalue(sample.numel() - aim).values).flatten()
+    if survivor_S.numel() < count:  # the sample was too optimistic
+        return _largest_of(size_N, count)
+    return survivor_S[_largest_of(size_N[survivor_S], count)]
+
+
+def _largest_of(size_N: Tensor, count: int) -> Tensor:
+    if count >= size_N.numel():
+        return torch.arange(size_N.numel(), device=size_N.device)
     edge = torch.topk(size_N, count, sorted=False).values.min()
     above = torch.nonzero(size_N > edge).flatten()
     level = torch.nonzero(size_N == edge).flatten()[: count - above.numel()]
     return torch.cat([above, level]).sort().values
 
 
-def topk(density: Knob = 0.001) -> TopK:
+def topk(density: Knob = 0.001, *, values: Width = "float32", gaps: Gaps = "16bit") -> TopK:
     """Send the largest ``density`` of each tensor."""
-    return TopK(density)
+    return TopK(density, values, gaps)
 
 
-examples = (topk(0.01), topk(0.3), topk(1.0))
+examples = (topk(0.01), topk(0.3), topk(1.0), topk(0.2, values="float16"), topk(0.3, values="log8", gaps="rice"),
+            topk(0.1, gaps="rice"))  # fmt: skip

@@ -38,6 +38,8 @@ class RunConfig:
     device: Literal["cpu", "cuda"] = "cpu"
     lab: str | None = None
     link: str | None = None
+    delays: str | None = None
+    straggler: str | None = None
     save_every: int = 200
     restarts: int = 3
     timeout_s: float = 60.0

@@ -1,6 +1,8 @@
 """Workers inside this process, on the in-process link: deterministic, nothing is started.
 
-The home of recipes that need a parameter server, until servers speak over the network.
+The home of recipes that need a parameter server, until servers speak over the network. Workers pretend to take time
+(`engines.delays`), and whoever is earliest runs next: so they come to the server in an order that varies, as real
+workers do, and the run says how long it would have taken.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from tightwire.engines.local import asking_to_stop
 from tightwire.engines.outcome import Outcome
 from tightwire.engines.script import train
 from tightwire.engines.worker import CURABLE
-from tightwire.run.together import together
+from tightwire.run.together import earliest, together
 
 
 def run_inside(config: RunConfig, *, resume: bool) -> None:
@@ -20,7 +22,11 @@ def run_inside(config: RunConfig, *, resume: bool) -> None:
     torch.set_num_threads(1)
     with asking_to_stop(config):
         try:
-            outcomes = together(config.workers, lambda rank: train(config, rank=rank, link="in-process", resume=resume))
+            outcomes = together(
+                config.workers,
+                lambda rank: train(config, rank=rank, link="in-process", resume=resume),
+                order=earliest(),
+            )
         except CURABLE as error:
             outcomes = [Outcome("error", text=str(error))]
     for rank, outcome in enumerate(outcomes):

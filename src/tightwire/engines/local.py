@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
@@ -21,8 +23,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from tightwire.engines.config import RunConfig
 from tightwire.engines.forked import preload
 from tightwire.engines.leash import VARIABLE, leash
-from tightwire.engines.outcome import stop_file
+from tightwire.engines.outcome import failures, stop_file
 from tightwire.engines.worker import work
+from tightwire.lab.names import Owner, is_alive
 
 _END_S = 5  # how long a worker that is told to end may take before it is killed
 
@@ -49,11 +52,36 @@ def run_processes(config: RunConfig, *, resume: bool) -> None:
         shutdown_timeout=_END_S,
     )
     os.environ[VARIABLE] = leash()  # elastic hands its environment on
-    with asking_to_stop(config):
+    with asking_to_stop(config), ending_the_stuck(config):
         try:
             elastic_launch(launch, work)(config.folder, config.wire, resume)
         except ChildFailedError:
             return  # the outcomes say why
+
+
+@contextmanager
+def ending_the_stuck(config: RunConfig) -> Iterator[None]:
+    """Inside, a worker that outlives another's error by `_END_S` is killed: one that is stopped hears nothing else."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            failed = [path.stat().st_mtime for path in failures(config.path)]
+            if not failed or time.time() - max(failed) < _END_S:
+                continue
+            for place in (config.path / "pids").glob("rank-*"):
+                worker = Owner(*map(int, place.read_text(encoding="utf-8").split()))
+                if place.stat().st_mtime < max(failed) and is_alive(worker):  # of the same attempt as the error
+                    with suppress(ProcessLookupError):
+                        os.kill(worker.pid, signal.SIGKILL)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 @contextmanager

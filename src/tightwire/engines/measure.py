@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tightwire.lab.counters import Counters, own_counters
+from tightwire.run.together import now
 from tightwire.run.wire import Wire
 
 
@@ -24,6 +25,7 @@ class Bracket:
     wire: Wire
     link: str
     seconds: float = 0.0
+    pretended: float | None = None  # how long it would have taken workers that only pretend to take time
     first_step: int = 0
     _began: float = 0.0
     _counted: list[Counters] = field(default_factory=list)
@@ -40,6 +42,7 @@ class Bracket:
         """All workers are done: stop."""
         self.wire.agree(False)
         self.seconds += time.perf_counter() - self._began
+        self.pretended = now()
         self._note(self._counted)
 
     @contextmanager

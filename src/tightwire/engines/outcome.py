@@ -49,6 +49,11 @@ def read_outcomes(folder: Path) -> dict[int, Outcome]:
     return found
 
 
+def failures(folder: Path) -> list[Path]:
+    """The files of workers that ended with an error."""
+    return [folder / "outcome" / f"rank-{rank}.json" for rank, o in read_outcomes(folder).items() if o.ended == "error"]
+
+
 def clear_outcomes(folder: Path) -> None:
     """Forget how workers ended before."""
     shutil.rmtree(folder / "outcome", ignore_errors=True)

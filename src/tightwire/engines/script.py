@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tightwire.data import Data
 from tightwire.engines.config import RunConfig
+from tightwire.engines.delays import parse_delays
 from tightwire.engines.evaluate import score
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
@@ -27,6 +28,7 @@ from tightwire.recipes.catalogue import by_name
 from tightwire.run import checkpoint
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
+from tightwire.run.together import spend
 from tightwire.run.wire import Wire
 from tightwire.telemetry.sinks import JsonLines, Several, Sink
 from tightwire.telemetry.tensorboard import TensorBoard
@@ -82,6 +84,7 @@ class _Worker:
         self._wire = wire
         self._optimizer = optimizer
         self._bracket = bracket
+        self._delays = parse_delays(config.delays, config.straggler, config.seed)
         self._base_lr = float(optimizer.param_groups[0]["lr"])
         self._share = wire.shard(make_loader(config, data, workers=wire.size, split=wire.pipeline is not None))
         self._total = config.steps or ceil((config.epochs or DEFAULT_EPOCHS) * len(self._share))
@@ -103,6 +106,7 @@ class _Worker:
         for x, y in self._batches():
             self._set_rate()
             loss = self._wire.batch(x, y, criterion(self._data))
+            spend(self._delays.seconds(self._wire.rank, self._wire.clock))
             if self._config.clip is not None:
                 self._wire.clip(self._config.clip)
             self._wire.step(loss)
@@ -159,6 +163,7 @@ class _Worker:
             "steps": self._wire.clock,
             "epochs": self._share.epochs,
             "seconds": self._bracket.seconds,
+            **({} if self._bracket.pretended is None else {"pretended_seconds": self._bracket.pretended}),
             "samples_per_second": steps * batch / self._bracket.seconds if self._bracket.seconds else None,
             **figure,
             "wire": self._bracket.summary(),

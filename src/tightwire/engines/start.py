@@ -10,6 +10,7 @@ from typing import Any
 from tightwire.algebra.errors import TightwireError
 from tightwire.algebra.recipe import leaves
 from tightwire.engines.config import ConfigError, RunConfig
+from tightwire.engines.delays import parse_delays
 from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
 from tightwire.recipes.catalogue import CATALOGUE, by_name
 
@@ -54,6 +55,11 @@ def prepare(config: RunConfig) -> RunConfig:
         )
     if config.lab is not None and needs_server(recipe):
         raise ConfigError(f"{entry.name} needs a parameter server, which does not run in the lab yet; leave out --lab")
+    parse_delays(config.delays, config.straggler, config.seed)
+    if (config.delays or config.straggler) and not (needs_server(recipe) or config.workers == 1):
+        raise ConfigError(
+            f"{entry.name} runs in real processes, which take the time they take; leave out --delays and --straggler"
+        )
     make_workload(config)
     config.save()
     clear_outcomes(config.path)

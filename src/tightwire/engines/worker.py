@@ -22,6 +22,7 @@ from tightwire.engines.config import RunConfig
 from tightwire.engines.leash import obey_leash
 from tightwire.engines.outcome import Outcome
 from tightwire.engines.script import train
+from tightwire.lab.names import myself
 from tightwire.models import ModelError
 
 CURABLE = (TightwireError, DataError, ModelError)
@@ -40,10 +41,13 @@ def work(folder: str, link: str, resume: bool) -> None:
 
 
 def _leave_pid(folder: Path, rank: int) -> None:
-    """Where a person (or a test) finds which process is which worker."""
+    """Which process is which worker: its id, and when it started, so that no other can be taken for it."""
+    if not Path("/proc/self/stat").exists():
+        return  # only Linux tells when a process started
     place = folder / "pids"
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"rank-{rank}").write_text(str(os.getpid()), encoding="utf-8")
+    me = myself()
+    (place / f"rank-{rank}").write_text(f"{me.pid} {me.started}", encoding="utf-8")
 
 
 def work_under_torchrun(config: RunConfig) -> dict[str, Any] | None:

@@ -1,7 +1,9 @@
 """A parameter server: workers push contributions and pull the centre, each at its own pace.
 
 On the wire this is a star whose middle is not a worker, so it has no transfers between ranks: a push carries one
-payload up, a pull one copy of the centre down.
+payload up, a pull one copy of the centre down. The centre may be cut by ranges of rows over several shards, each a
+machine of its own with its own version (Li et al.: Scaling Distributed Machine Learning with the Parameter Server.
+OSDI 2014); with one worker nobody can tell.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightwire.algebra.codec import Combines
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.exchange import Pattern, Transfer
 from tightwire.algebra.world import START, At, World
 
@@ -19,9 +22,14 @@ from tightwire.algebra.world import START, At, World
 class Server:
     """Workers meet the centre, never each other."""
 
+    shards: int = 1
     native: ClassVar[str | None] = None
     pattern: ClassVar[Pattern] = "server"
     carries: ClassVar[frozenset[Combines]] = frozenset({"sum", "gather"})
+
+    def __post_init__(self) -> None:
+        if self.shards < 1:
+            raise RecipeError(f"server(shards={self.shards}): the centre lies on at least one shard")
 
     def pieces(self, world: World) -> int:
         """The whole buffer at once."""
@@ -32,9 +40,9 @@ class Server:
         return ()
 
 
-def server() -> Server:
-    """A parameter server."""
-    return Server()
+def server(shards: int = 1) -> Server:
+    """A parameter server of one or several shards."""
+    return Server(shards)
 
 
-examples = (server(),)
+examples = (server(), server(3))

@@ -13,6 +13,8 @@ import torch
 from tightwire.algebra.codec import Codec
 from tightwire.algebra.compressor import Composed, Compressor
 from tightwire.algebra.memory import Memory
+from tightwire.kernels.cpu_topk import fused_topk
+from tightwire.kernels.gpu_topk import fused_topk_gpu
 
 Maker = Callable[[Memory, Codec, torch.device], Compressor | None]
 _makers: list[Maker] = []
@@ -29,8 +31,8 @@ def unregister(maker: Maker) -> None:
 
 
 def find(memory: Memory, codec: Codec, device: torch.device) -> Compressor:
-    """The fused compressor for this pair on this device, else the composed one."""
-    for maker in _makers:
+    """The fused compressor for this pair on this device, registered ones first, else the composed one."""
+    for maker in (*_makers, fused_topk, fused_topk_gpu):
         made = maker(memory, codec, device)
         if made is not None:
             return made

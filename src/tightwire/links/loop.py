@@ -7,13 +7,16 @@ message, and whenever it asks a server, so interleavings are those of real worke
     worker 1                                    └─run──▶ sends ────┘
     (baton)        0                                 1                  0
 
+Workers may also pretend to take time (`LoopLink.spend`): each has a clock of its own, which a message or a reply
+carries forward, and under `Earliest` whoever is earliest runs next. So the order of a world with fast and slow workers,
+and how long it would have taken, are computed without waiting.
+
 torch's global random state travels with the baton, so a worker draws what it would draw in a process of its own.
 If every worker waits, nothing can ever arrive: that is reported at once as a `Deadlock` that says who waits for whom.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -26,25 +29,10 @@ from torch import Tensor
 from tightwire.algebra.errors import Deadlock, PeerLost
 from tightwire.algebra.link import Machine, Pending
 from tightwire.algebra.world import World
+from tightwire.links.orders import Earliest, Order, in_turn, shuffled
 
 T = TypeVar("T")
-Order = Callable[[Sequence[int], int], int]
-"""Given the workers that can run and the one that last did, says who runs next."""
-
-
-def in_turn(able: Sequence[int], last: int) -> int:
-    """The next rank after the last one.
-
-    >>> in_turn([0, 2], 1), in_turn([0, 2], 2)
-    (2, 0)
-    """
-    return min(able, key=lambda rank: (rank <= last, rank))
-
-
-def shuffled(seed: int) -> Order:
-    """Anybody, as a seed decides: another interleaving for every seed, the same one each time."""
-    dice = random.Random(seed)
-    return lambda able, last: dice.choice(list(able))
+__all__ = ["Earliest", "LoopLink", "LoopWorld", "Order", "in_turn", "shuffled"]
 
 
 @dataclass
@@ -68,10 +56,14 @@ class LoopWorld:
     def __init__(self, size: int, *, hosts: tuple[int, ...] = (), order: Order = in_turn) -> None:
         self.size = size
         self.hosts = hosts
-        self.mail: defaultdict[tuple[int, int, int], deque[Tensor]] = defaultdict(deque)
+        self.mail: defaultdict[tuple[int, int, int], deque[_Letter]] = defaultdict(deque)
+        self.shared: dict[str, Tensor] = {}
+        self.times = [0.0] * size
         self.machines: dict[str, Machine] = {}
         self.replies: dict[tuple[str, int], deque[Any]] = defaultdict(deque)
         self._order = order
+        if isinstance(order, Earliest):
+            order.times = self.times
         self._seats = [_Seat() for _ in range(size)]
         self._failure: tuple[int, BaseException] | None = None
 
@@ -170,7 +162,7 @@ class LoopLink:
 
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Put a copy into the receiver's mailbox."""
-        self._loop.mail[self.world.rank, to, tag].append(tensor.clone())
+        self._loop.mail[self.world.rank, to, tag].append(_Letter(tensor.clone(), self.now, _written(tensor)))
         return _Arrived()
 
     def receive(self, tensor: Tensor, source: int, tag: int) -> Pending:
@@ -198,14 +190,53 @@ class LoopLink:
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """Hand the event to the machine; others run before the reply is taken."""
         loop, rank = self._loop, self.world.rank
+        if torch.cuda.is_initialized():  # a machine works for many workers, each on a stream of its own
+            torch.cuda.synchronize()
         for worker, reply in loop.machines[name].handle(event):
             loop.replies[name, worker].append(reply)
+            loop.times[worker] = max(loop.times[worker], self.now)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         loop.pause(rank, lambda: bool(loop.replies[name, rank]), f" for a reply of {name}")
         return loop.replies[name, rank].popleft()
+
+    def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
+        """All workers are in one process anyway."""
+        return self._loop.shared.setdefault(name, torch.zeros(numel, dtype=dtype))
+
+    @property
+    def now(self) -> float:
+        """This worker's pretended time, in seconds."""
+        return self._loop.times[self.world.rank]
+
+    def spend(self, seconds: float) -> None:
+        """Pretend that this worker computed for so long; others run meanwhile."""
+        self._loop.times[self.world.rank] += seconds
+        self._loop.pause(self.world.rank)
 
     def close(self) -> None:
         """Drop what nobody waited for."""
         self._jobs.clear()
+
+
+@dataclass(frozen=True)
+class _Letter:
+    """A message. On a GPU workers have streams of their own, so a reader must wait until it is really written."""
+
+    message: Tensor
+    sent_at: float
+    written: torch.cuda.Event | None
+
+    def read(self, into: Tensor) -> None:
+        if self.written is not None:
+            here = torch.cuda.current_stream(self.message.device)
+            here.wait_event(self.written)
+            self.message.record_stream(here)  # its memory is not used again before this copy is done
+        into[: self.message.numel()].copy_(self.message)
+
+
+def _written(tensor: Tensor) -> torch.cuda.Event | None:
+    return torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
 
 
 class _Arrived:
@@ -225,8 +256,9 @@ class _Mail:
         """Take the oldest message; a world that waits for ever is a `Deadlock`, so no clock is needed."""
         box = self.loop.mail[self.source, self.me, self.tag]
         self.loop.wait_until(self.me, lambda: bool(box), f" for a message from rank {self.source}")
-        message = box.popleft()
-        self.into[: message.numel()].copy_(message)
+        letter = box.popleft()
+        self.loop.times[self.me] = max(self.loop.times[self.me], letter.sent_at)
+        letter.read(self.into)
 
 
 @dataclass

@@ -217,6 +217,10 @@ class ShapedLink:
         """As the link beneath, unshaped."""
         self._link.host(name, make)
 
+    def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
+        """As the link beneath: memory is not shaped."""
+        return self._link.share(name, numel, dtype)
+
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """As the link beneath, unshaped."""
         return self._link.ask(name, event, timeout_s)

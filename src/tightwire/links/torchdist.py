@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,7 @@ from tightwire.algebra.world import World
 
 _ROLL_CALL_S = 3.0  # how long the living wait for each other before they name the missing
 _ROLL_CALL_EVERY_S = 0.1
+_MEMORY = "/dev/shm"  # files here never touch a disk
 
 
 class TorchDistLink:
@@ -40,6 +42,7 @@ class TorchDistLink:
         self.wire_device = torch.device("cuda" if self.exact else "cpu")
         self._natives = {tuple(range(world.size)): everybody}
         self._transfers = transfers
+        self._shared = 0
         self._jobs = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tightwire-comm")
 
     @classmethod
@@ -89,6 +92,22 @@ class TorchDistLink:
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """See `host`."""
         raise AssertionError("host() refused")
+
+    def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
+        """A file that lives in memory, mapped by every process; the last one to map it removes its name."""
+        store = dist.distributed_c10d._get_default_store()
+        self._shared += 1
+        key = f"tightwire/shared/{self._shared}"
+        if self.world.rank == 0:
+            handle, path = tempfile.mkstemp(prefix="tightwire-", dir=_MEMORY if os.path.isdir(_MEMORY) else None)
+            os.ftruncate(handle, max(1, numel) * dtype.itemsize)
+            os.close(handle)
+            store.set(key, path)
+        path = store.get(key).decode()
+        memory = torch.from_file(path, shared=True, size=max(1, numel), dtype=dtype)[:numel]
+        if store.add(f"{key}/mapped", 1) == self.world.size:
+            os.unlink(path)
+        return memory
 
     def close(self) -> None:
         """Stop the comm thread and leave the groups."""

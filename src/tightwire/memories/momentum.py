@@ -1,7 +1,8 @@
 """Momentum correction: accumulate the velocity, not the gradient, and send the largest of that.
 
-    u ← m·u + g;   v ← v + u;   send from v
-    v ← v − sent;  u ← 0 where sent                           masking="where_sent"
+    u ← m·u + g;     v ← v + u;       send from v            form="heavy-ball"
+    u ← m·(u + g);   v ← v + u + g;   send from v            form="nesterov"
+    v ← v − sent;    u ← 0 where sent                        masking="where_sent"
 
 Lin et al.: Deep Gradient Compression. ICLR 2018, arXiv 1712.01887, equations 1–3.
 Without masking, w − η·Σ_k v_k follows dense momentum SGD exactly at every step, whatever is sent when. With masking a
@@ -24,6 +25,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 
 Masking = Literal["where_sent", "off"]
+Form = Literal["heavy-ball", "nesterov"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class MomentumCorrection:
 
     momentum: float = 0.9
     masking: Masking = "where_sent"
+    form: Form = "heavy-ball"
     keeps: ClassVar[bool] = True
     listens: ClassVar[bool] = False
 
@@ -44,9 +47,13 @@ class MomentumCorrection:
         return {"velocity": Bucket.zeros(spec), "residual": Bucket.zeros(spec)}
 
     def before(self, x: Bucket, state: State, at: At) -> Bucket:
-        """U ← m·u + x; v ← v + u; send from v."""
+        """U ← m·u + x; v ← v + u; send from v; Nesterov's form likewise."""
         velocity, owed = bucket_of(state, "velocity"), bucket_of(state, "residual")
-        velocity.flat.mul_(self.momentum).add_(x.flat)
+        if self.form == "heavy-ball":
+            velocity.flat.mul_(self.momentum).add_(x.flat)
+        else:
+            velocity.flat.add_(x.flat).mul_(self.momentum)
+            owed.flat.add_(x.flat)
         owed.flat.add_(velocity.flat)
         return owed
 
@@ -65,9 +72,15 @@ class MomentumCorrection:
         return state["residual"]
 
 
-def momentum_correction(momentum: float = 0.9, *, masking: Masking = "where_sent") -> MomentumCorrection:
+def momentum_correction(
+    momentum: float = 0.9, *, masking: Masking = "where_sent", form: Form = "heavy-ball"
+) -> MomentumCorrection:
     """DGC's memory."""
-    return MomentumCorrection(momentum, masking)
+    return MomentumCorrection(momentum, masking, form)
 
 
-examples = (momentum_correction(), momentum_correction(0.5, masking="off"))
+examples = (
+    momentum_correction(),
+    momentum_correction(0.5, masking="off"),
+    momentum_correction(0.5, masking="off", form="nesterov"),
+)

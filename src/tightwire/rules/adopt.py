@@ -39,6 +39,22 @@ class Elastic:
         weight.lerp_(center.to(weight.dtype), self.beta / at.world.size)
 
 
+@dataclass(frozen=True)
+class Rebase:
+    """The worker takes the centre and keeps what it has not sent: x ← c + (x − c_known). It reads its own writes."""
+
+    momentum: ClassVar[Literal["keep", "reset"]] = "keep"
+    looks: ClassVar[Literal["before", "after"]] = "after"
+
+    def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
+        """X ← c: nothing is unsent."""
+        weight.copy_(center)
+
+    def rebase_(self, weight: Tensor, reference: Tensor, center: Tensor, at: At) -> None:
+        """X ← c + (x − c_known); exactly c where nothing is unsent."""
+        weight.sub_(reference).add_(center)
+
+
 def overwrite(momentum: Literal["keep", "reset"] = "keep") -> Overwrite:
     """Become the centre."""
     return Overwrite(momentum)
@@ -49,4 +65,9 @@ def elastic(beta: float = 0.9) -> Elastic:
     return Elastic(beta)
 
 
-examples = (overwrite(), overwrite("reset"), elastic(), elastic(1.0))
+def rebase() -> Rebase:
+    """Take the centre, keep one's own steps."""
+    return Rebase()
+
+
+examples = (overwrite(), overwrite("reset"), elastic(), elastic(1.0), rebase())

@@ -73,11 +73,17 @@ def no_local() -> NoLocal:
 def optimizer_like(
     optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], copies: Mapping[str, Tensor]
 ) -> tuple[torch.optim.Optimizer, tuple[int, ...]]:
-    """An optimizer of the same class and settings over copies of some tensors, and which groups it took over."""
+    """An optimizer of the same class and settings over copies of some tensors, and which groups it took over.
+
+    A copy may be some rows of a tensor, as `Segment.key` names them.
+    """
     groups: list[dict[str, Any]] = []
     taken = []
+    pieces: dict[str, list[str]] = {}
+    for key in copies:
+        pieces.setdefault(whole_name(key), []).append(key)
     for index, group in enumerate(optimizer.param_groups):
-        held = [names[p] for p in group["params"] if names.get(p) in copies]
+        held = [key for p in group["params"] if p in names for key in pieces.get(names[p], ())]
         if held:
             settings = {key: value for key, value in group.items() if key not in ("params", "param_names")}
             groups.append({**settings, "params": [copies[name] for name in held]})
@@ -89,6 +95,15 @@ def optimizer_like(
     like.state = defaultdict(dict)
     like.param_groups = groups
     return like, tuple(taken)
+
+
+def whole_name(key: str) -> str:
+    """The tensor that a key of a bucket is, or is some rows of.
+
+    >>> whole_name("fc.weight@12")
+    'fc.weight'
+    """
+    return key.partition("@")[0]
 
 
 def rates(optimizer: torch.optim.Optimizer) -> tuple[float, ...]:

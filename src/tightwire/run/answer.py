@@ -4,6 +4,7 @@
     averaging               the mean of all workers' weights now
     a kept centre           the centre
     a server                the centre, pulled
+    one memory              the weights as they are, once everybody has stopped
     a split model           every stage's layers, from their owners
 
 Buffers (batch-norm statistics) follow the recipe's policy.
@@ -28,6 +29,8 @@ _ENTRY = Entry("answer", "answer")
 @torch.no_grad()
 def bring_answer(worker: Worker, model: nn.Module, stages: Sequence[Sequence[Tensor]]) -> None:
     """Put the answer into the model, all ranks together; ``stages[r]`` is what rank r owns of a split model."""
+    if worker.in_one_memory:
+        worker.assembly.everyones(b"", _ENTRY)  # every step is in before anybody looks
     for lane in worker.lanes:
         _bring_lane(worker, lane)
     for owner, owned in enumerate(stages):

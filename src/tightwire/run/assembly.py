@@ -17,17 +17,20 @@ from tightwire.run.transport import Entry, Transport
 class Assembly:
     """All workers of a run."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, aside: Callable[[], None]) -> None:
         self._transport = transport
+        self._aside = aside  # said before this worker waits for all others
 
     def max_(self, flat: Tensor, entry: Entry) -> None:
         """Replace a tensor by its maximum over ranks."""
+        self._aside()
         self._run(lambda: self._transport.reduce_(flat, tree(), self._transport.everybody(), entry, "max"))
 
     @torch.no_grad()
     def mean_(self, tensors: Iterable[Tensor], entry: Entry) -> None:
         """Replace tensors by their means over ranks."""
         everybody = self._transport.everybody()
+        self._aside()
 
         def average(flat: Tensor) -> None:
             flat.div_(len(everybody))

@@ -12,12 +12,11 @@ Afterwards ``parcel.x`` holds the weighed sum over all workers (or peers), the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tightwire.algebra.codec import Ask, Payload, Sent, drive
+from tightwire.algebra.codec import Ask, Payload, drive
 from tightwire.algebra.compressor import Compressed, refuse_not_finite
 from tightwire.algebra.exchange import Switches, TwoWay
 from tightwire.algebra.tensors import Bucket
@@ -25,6 +24,7 @@ from tightwire.algebra.world import At
 from tightwire.exchanges.allreduce import allreduce
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
+from tightwire.run.ranges import Pieces
 from tightwire.run.transport import Entry, Transport
 
 
@@ -95,7 +95,7 @@ def _owners(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     for cut, wire in zip(cuts, wires, strict=True):
         codec_down.decode_(cut, Payload(wire), {}, at)
     memory_down.after(value_down, encoded.sent, mine, parcel.kept_down.memory, at)
-    memory.after(value, _Pieces([piece.sent for piece in pieces]), parcel.x, parcel.kept.memory, at)
+    memory.after(value, Pieces([piece.sent for piece in pieces]), parcel.x, parcel.kept.memory, at)
 
 
 def _to_owners(lane: Lane, parcel: Parcel, wires: list[Tensor], at: At, transport: Transport) -> list[Tensor]:
@@ -124,23 +124,6 @@ def _present(slots: list[Tensor | None]) -> list[Tensor]:
     found = [slot for slot in slots if slot is not None]
     assert len(found) == len(slots), "a payload did not arrive"
     return found
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """What was sent of a bucket that travelled in pieces."""
-
-    sent: list[Sent]
-
-    def subtract_from_(self, bucket: Bucket) -> None:
-        """Bucket ← bucket − sent."""
-        for piece, sent in zip(bucket.cut(len(self.sent)), self.sent, strict=True):
-            sent.subtract_from_(piece)
-
-    def zero_where_sent_(self, bucket: Bucket) -> None:
-        """Forget what was sent."""
-        for piece, sent in zip(bucket.cut(len(self.sent)), self.sent, strict=True):
-            sent.zero_where_sent_(piece)
 
 
 def _peers(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
@@ -193,9 +176,7 @@ def _answerer(lane: Lane, parcel: Parcel, transport: Transport) -> Callable[[Ask
 
 def _decode_all(lane: Lane, parcel: Parcel, payloads: list[Payload], at: At) -> None:
     assert parcel.kept is not None
-    parcel.x.flat.zero_()
-    for payload in payloads:
-        lane.recipe.up[1].decode_(parcel.x, payload, parcel.kept.codec, at)
+    lane.compressor.expand_(parcel.x, payloads, parcel.kept, at)
 
 
 def _settle(lane: Lane, parcel: Parcel, done: Compressed, at: At) -> None:

@@ -120,7 +120,11 @@ class Launcher:
         assert gradient is not None
         if gradient.layout != torch.strided:
             gradient = gradient.to_dense()
-        torch.mul(gradient, lane.scale * self._batch_weight(), out=parcel.x[name])
+        factor = lane.scale * self._batch_weight()
+        if lane.takes_loose and gradient.dtype == parcel.x.spec.dtype and gradient.is_contiguous():
+            parcel.x.loose[name] = (gradient, factor)
+        else:
+            torch.mul(gradient, factor, out=parcel.x[name])
         self._missing[index].discard(name)
 
     def _launch_complete(self) -> None:

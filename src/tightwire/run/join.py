@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 
 import torch
@@ -27,6 +28,7 @@ from tightwire.algebra.recipe import AnyRecipe
 from tightwire.links.loop import LoopLink, LoopWorld
 from tightwire.links.shaped import ShapedLink
 from tightwire.links.torchdist import TorchDistLink
+from tightwire.run.outer import Capture
 from tightwire.run.refuse import check_model, check_optimizer, check_world, trainable
 from tightwire.run.settings import Settings
 from tightwire.run.together import current_link
@@ -52,14 +54,18 @@ def join(
     tensors = trainable(model)
     check_optimizer(recipe, optimizer, tensors)
     link, at_end = _find_link(next(iter(tensors.values())).device, settings)
+    ends = ExitStack()
+    ends.callback(at_end)
     if settings.pace is not None:
         link = ShapedLink(link, settings.pace)
     try:
         check_world(recipe, link.world)
-        wire = Wire(Worker(recipe, tensors, optimizer, link, settings, scaler), model, at_end)
+        worker = Worker(recipe, tensors, optimizer, link, settings, scaler)
+        ends.callback(Capture(model, worker).remove)
+        wire = Wire(worker, model, ends.close)
         wire.open()
     except BaseException:
-        at_end()
+        ends.close()
         raise
     return wire
 

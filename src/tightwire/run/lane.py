@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import nn
 
 from tightwire import kernels
 from tightwire.algebra.compressor import Composed, Compressor
-from tightwire.algebra.recipe import Leaf
+from tightwire.algebra.recipe import AnyRecipe, Leaf, resolve
 from tightwire.algebra.rule import Seat
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At, World
@@ -67,6 +67,17 @@ class Lane:
     def collective(self) -> bool:
         """True if workers exchange among themselves."""
         return self.recipe.exchange.pattern in ("reduce", "gather", "owners", "peers")
+
+    @property
+    def has_center(self) -> bool:
+        """True if the answer is a centre that moves only by what it is sent."""
+        return self.recipe.send.needs_center or self.recipe.exchange.pattern == "server"
+
+    @property
+    def takes_loose(self) -> bool:
+        """True if gradients need not be copied into a bucket: the compressor reads them where they lie."""
+        loose = getattr(self.compressor, "takes_loose", False)
+        return bool(loose) and self.recipe.exchange.pattern == "gather" and self.leaf.inner is None
 
     @property
     def remembers(self) -> bool:
@@ -145,3 +156,20 @@ class Lane:
     def _copy_weights(parcel: Parcel, into: Bucket) -> None:
         for name, weight in parcel.tensors.items():
             into[name].copy_(weight)
+
+
+def lay_out(
+    recipe: AnyRecipe, tensors: Mapping[str, nn.Parameter], world: World, clock: int, before: Sequence[Lane]
+) -> list[Lane]:
+    """The lanes of a recipe at a step. Lanes that were there before stay; what others still owe is paid by the next."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    left = {(lane.leaf, tuple(lane.tensors)): lane for lane in before}
+    lanes = []
+    for number, (leaf, names) in enumerate(resolve(recipe, shapes, clock)):
+        kept = left.pop((leaf, names), None)
+        own = {name: tensors[name] for name in names}
+        lanes.append(kept or Lane(leaf, own, world, label=f"{leaf.recipe.name}.{number}"))
+    debts = {name: owed for lane in left.values() for name, owed in lane.owed()}
+    for parcel in (parcel for lane in lanes for parcel in lane.parcels):
+        parcel.debts = {name: debts[name].clone() for name in parcel.tensors if name in debts}
+    return lanes

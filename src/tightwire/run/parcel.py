@@ -28,6 +28,8 @@ class Parcel:
 
     def pay_debts(self) -> None:
         """Add what an earlier phase owed to what is about to be sent."""
+        if self.debts:
+            self.x.fasten_()
         for name, debt in self.debts.items():
             self.x[name].add_(debt)
         self.debts = {}

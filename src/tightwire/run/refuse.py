@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tightwire.algebra.errors import JoinError
-from tightwire.algebra.recipe import AnyRecipe, leaves
+from tightwire.algebra.recipe import AnyRecipe, Recipe, leaves
+from tightwire.algebra.rule import Sets
 from tightwire.algebra.tensors import canonical
 from tightwire.algebra.world import World
 
@@ -61,11 +62,23 @@ def check_optimizer(recipe: AnyRecipe, optimizer: torch.optim.Optimizer, tensors
                     "it would drift apart between workers; put it into a module and join that"
                 )
     for leaf in leaves(recipe):
-        carried = leaf.recipe.up[0].momentum
-        own = _momentum(optimizer)
+        _check_momentum(leaf.recipe, optimizer)
+
+
+def _check_momentum(recipe: Recipe, optimizer: torch.optim.Optimizer) -> None:
+    seat = recipe.local if recipe.local.yours else recipe.center
+    fixed = seat.settings if isinstance(seat, Sets) else {}
+    missing = [key for key in fixed for group in optimizer.param_groups if key not in group]
+    if missing:
+        raise JoinError(
+            f"{recipe.name} sets the {missing[0]} of your optimizer, and {type(optimizer).__name__} has none; use SGD"
+        )
+    own = _momentum(optimizer)
+    where = {"in its memory": recipe.up[0].momentum, "in the seat of your optimizer": fixed.get("momentum", 0.0)}
+    for place, carried in where.items():
         if carried and own:
             raise JoinError(
-                f"momentum twice: {leaf.recipe.name} keeps {carried} in its memory and {type(optimizer).__name__} has "
+                f"momentum twice: {recipe.name} keeps {carried} {place} and {type(optimizer).__name__} has "
                 f"{own} of its own; build the optimizer without momentum (SGD(momentum=0)), or the recipe with "
                 "momentum=0"
             )

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tightwire.algebra.memory import fold
 from tightwire.algebra.tensors import Bucket, Segment, State, canonical
+from tightwire.rules.yours import whole_name
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
 from tightwire.run.transport import Entry
@@ -29,25 +30,30 @@ from tightwire.run.worker import Worker
 
 def worker_state(worker: Worker, model: nn.Module) -> dict[str, Any]:
     """Everything this rank needs to go on."""
-    lanes: dict[str, dict[str, dict[str, Tensor]]] = {}
-    for lane in worker.lanes:
-        for parcel in lane.parcels:
-            for kind, state in parcel.states():
-                for field, named in state.items():
-                    lanes.setdefault(kind, {}).setdefault(field, {}).update(named)
-            if parcel.debts:
-                lanes.setdefault("debts", {}).setdefault("debts", {}).update(parcel.debts)
     return {
         "clock": worker.clock,
         "epochs": worker.epochs,
         "weights": {canonical(name): tensor for name, tensor in model.state_dict().items()},
         "optimizer": worker.optimizer.state_dict(),
         "scaler": worker.scaling.state(),
-        "lanes": lanes,
+        "lanes": lanes_state(worker.lanes),
         "clients": {label: client.state() for label, client in worker.clients.items()},
         "rng": rng_state(),
         "ledger": worker.ledger.state(),
     }
+
+
+def lanes_state(lanes: Sequence[Lane]) -> dict[str, dict[str, dict[str, Tensor]]]:
+    """What the parcels of some lanes keep: kind → field → tensor name → tensor."""
+    kinds: dict[str, dict[str, dict[str, Tensor]]] = {}
+    for lane in lanes:
+        for parcel in lane.parcels:
+            for kind, state in parcel.states():
+                for field, named in state.items():
+                    kinds.setdefault(kind, {}).setdefault(field, {}).update(named)
+            if parcel.debts:
+                kinds.setdefault("debts", {}).setdefault("debts", {}).update(parcel.debts)
+    return kinds
 
 
 def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, Any]]) -> list[str]:
@@ -63,9 +69,9 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
     worker.scaling.restore(mine["scaler"])
     for lane in worker.lanes:
         for parcel in lane.parcels:
-            _restore_parcel(lane, parcel, states, changed)
+            restore_parcel(lane, parcel, states, changed)
     for label, client in worker.clients.items():
-        client.restore(mine["clients"][label], states[0]["clients"][label]["shard"], new_world=changed)
+        client.restore(mine["clients"][label], states[0]["clients"][label]["shards"], new_world=changed)
     worker.finish()  # what was sent ahead before the weights were loaded
     worker.assembly.everyones(b"restored", Entry("setup", "restore"))  # nobody trains on before all are here
     worker.send_ahead()
@@ -80,7 +86,10 @@ def _answer(worker: Worker, states: Sequence[dict[str, Any]]) -> dict[str, Tenso
     """The answer of the old world: what everybody starts from in the new one."""
     weights = dict(states[0]["weights"])
     for lane in worker.lanes:
-        if lane.recipe.send.needs_center:
+        if lane.label in worker.clients:
+            shards = states[0]["clients"][lane.label]["shards"]
+            weights |= {name: _on_shards(name, shards) for name in lane.tensors}
+        elif lane.recipe.send.needs_center:
             centers = states[0]["lanes"]["center"]["center"]
             weights |= {name: centers[name] for name in lane.tensors}
         elif not lane.early:
@@ -89,13 +98,20 @@ def _answer(worker: Worker, states: Sequence[dict[str, Any]]) -> dict[str, Tenso
     return weights
 
 
+def _on_shards(name: str, shards: Sequence[dict[str, Any]]) -> Tensor:
+    """One tensor of the centre: whole on one shard, or its rows on several."""
+    pieces = [piece for shard in shards for key, piece in shard["center"].items() if whole_name(key) == name]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+
 def _load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             tensor.copy_(weights[canonical(name)])
 
 
-def _restore_parcel(lane: Lane, parcel: Parcel, states: Sequence[dict[str, Any]], changed: bool) -> None:
+def restore_parcel(lane: Lane, parcel: Parcel, states: Sequence[dict[str, Any]], changed: bool) -> None:
+    """Put a parcel's state in place, by tensor name, from those of all old ranks."""
     saved = [state["lanes"] for state in states]
     for kind, state in parcel.states():
         keepers = [old[kind] for old in saved if kind in old]

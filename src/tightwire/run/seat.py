@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from tightwire.algebra.rule import Seat, Sets
 from tightwire.algebra.world import At
 from tightwire.run.amp import Scaling
 from tightwire.run.lane import Lane
@@ -20,8 +21,22 @@ def step_seat(optimizer: torch.optim.Optimizer, lanes: Sequence[Lane], scaling: 
             for weight in group["params"]:
                 if weight.grad is not None:
                     seat.prepare_(weight, weight.grad, group)
-    with _rates(optimizer, seat.rate(at)):
+    with _rates(optimizer, seat.rate(at)), _settings(optimizer, seat):
         scaling.step(optimizer)
+
+
+@contextmanager
+def _settings(optimizer: torch.optim.Optimizer, seat: Seat) -> Iterator[None]:
+    """What the seat prescribes, for one step."""
+    fixed = seat.settings if isinstance(seat, Sets) else {}
+    own = [{key: group[key] for key in fixed} for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group.update(fixed)
+    try:
+        yield
+    finally:
+        for group, before in zip(optimizer.param_groups, own, strict=True):
+            group.update(before)
 
 
 @contextmanager

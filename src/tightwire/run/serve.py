@@ -1,148 +1,283 @@
-"""A worker's side of the parameter server: push what is due, adopt the centre that comes back."""
+"""A worker's side of the parameter server: push what is due, adopt the centre that comes back.
+
+    most recipes      push ─▶ centre after it ─▶ adopt
+    elastic, by e     pull ─▶ e = α·(x − c) ─▶ push e; move by the same e          (`Adopt.looks` "before", send c − x)
+    elastic, by x     push x ─▶ centre before it ─▶ adopt                          (`Adopt.looks` "before", send x)
+
+Every shard is asked in turn, in the same order by all. In tiers the members of a group add up their gradients, the
+first one deals with the server, and the others take the centre from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Set
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tightwire.algebra.codec import Ask, Payload, drive
-from tightwire.algebra.compressor import Compressed
-from tightwire.algebra.errors import RecipeError
+from tightwire.algebra.codec import Payload
 from tightwire.algebra.recipe import Ways
-from tightwire.algebra.schedule import Due, Meta
+from tightwire.algebra.rule import Rebases
+from tightwire.algebra.schedule import Caches, Due, Meta
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
 from tightwire.codecs.dense import dense
+from tightwire.exchanges.server import Server
 from tightwire.rules.yours import rates
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
-from tightwire.run.transport import Transport
+from tightwire.run.ranges import Parted, cut, part, settle
+from tightwire.run.transport import Entry, Transport
+from tightwire.server.events import (
+    Center,
+    Enter,
+    Event,
+    Export,
+    Import,
+    Leave,
+    Peek,
+    Pull,
+    Push,
+    Rest,
+)
 from tightwire.server.movers import OptimizerMover, RuleMover
-from tightwire.server.shard import Center, Enter, Event, Export, Import, Leave, Pull, Push, Shard, Taken
+from tightwire.server.shard import Shard
 from tightwire.telemetry.ledger import Phase
 
 
 class Client:
-    """One lane's dealings with its shard."""
+    """One lane's dealings with its shards."""
 
-    def __init__(self, lane: Lane, transport: Transport, optimizer: torch.optim.Optimizer, timeout_s: float) -> None:
+    def __init__(
+        self, lane: Lane, transport: Transport, optimizer: torch.optim.Optimizer, timeout_s: float, phase: int = 0
+    ) -> None:
         self.lane = lane
+        self._phase = phase  # the same recipe in another phase has another server
         self._transport = transport
         self._optimizer = optimizer
         self._timeout_s = timeout_s
-        self._name = f"shard of {lane.label}"
+        assert isinstance(lane.recipe.exchange, Server)
+        self._shards = lane.recipe.exchange.shards
         self._me = transport.link.world.rank
         self._down = lane.recipe.codec.down if isinstance(lane.recipe.codec, Ways) else dense()
-        self.version = 0
+        self.versions = [0] * self._shards  # of the centre this worker last read
+        self.read = [0] * self._shards  # it holds everybody's steps before these clocks
         self.sequence = 0
 
     def enter(self, at: At) -> None:
-        """Make the shard if nobody has, and take the centre from it."""
-        self._transport.link.host(self._name, lambda: self._make_shard(at))
-        self._adopt(self._ask(Enter(self._me), 0), at)
+        """Make the shards if nobody has, and take the centre from them."""
+        if self.lane.group.speaks:
+            for shard in range(self._shards):
+                self._transport.link.host(self._name(shard), lambda shard=shard: self._make_shard(shard, at))  # type: ignore[misc]
+            self._adopt(self._ask_all(lambda shard: Enter(self._me, at.step)), at)
+        self._spread()
 
     def meet(self, due: Due, at: At, unused: Set[str] = frozenset()) -> None:
         """Push and pull what is due; ``unused`` tensors have no gradient in this step."""
-        meta = Meta(self._me, at.step, self.version)
-        if not due.push:
-            if due.pull:
-                self._adopt(self._ask(Pull(self._me, meta), 0), at)
-            return
-        sent = {}
-        for parcel in self.lane.parcels:
-            if not self.lane.early:
-                self.lane.fill(parcel)
-            sent[parcel.label] = self._compress(parcel, at)
-        wires = {label: done.payload.wire for label, done in sent.items()}
-        push = Push(self._me, self.sequence, meta, wires, self._rates(at), due.pull, frozenset(unused))
-        self.sequence += 1
-        reply = self._ask(push, sum(wire.nbytes for wire in wires.values()))
-        self._settle(sent, reply.dropped, at)
-        self._adopt(reply, at)
-        if self.lane.early:
+        if self.lane.leaf.inner is not None and due.push:
+            self._add_up()
+        if self.lane.group.speaks:
+            self._deal(due, at, unused)
+        self._spread()
+        if self.lane.early and due.push:
             for weight in self.lane.tensors.values():
                 weight.grad = None  # the server stepped; the worker's optimizer must not
 
+    def _deal(self, due: Due, at: At, unused: Set[str]) -> None:
+        adopt, needs_center = self.lane.recipe.adopt, self.lane.recipe.send.needs_center
+        look_first = adopt.looks == "before" and needs_center
+        if (due.pull and not due.push) or (due.push and look_first):
+            replies = self._ask_all(lambda shard: Pull(self._me, self._meta(shard, at)))
+            if not due.push:
+                self._adopt(replies, at)
+                return
+            self._note(replies, at)
+        if not due.push:
+            return
+        sent = self._pack(at)
+        pull = due.pull and not look_first and not self._fresh(at)
+        replies = self._ask_all(
+            lambda shard: Push(
+                self._me,
+                self.sequence,
+                self._meta(shard, at),
+                {label: done.wires[shard] for label, done in sent.items()},
+                self._rates(at),
+                pull,
+                frozenset(unused),
+                adopt.looks,
+            )
+        )
+        self.sequence += 1
+        for parcel in self.lane.parcels:
+            settle(parcel, self.lane.compressor, sent[parcel.label], [reply.dropped for reply in replies], at)
+        if look_first:
+            self._move(at)
+        elif needs_center:
+            self.lane.recenter()  # what was moved is sent: the next contribution counts from here
+        self._adopt(replies, at)
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
+
     def center(self, at: At) -> dict[str, Tensor]:
         """The centre as it is, by tensor."""
-        reply = self._ask(Pull(self._me, Meta(self._me, at.step, self.version)), 0)
-        assert isinstance(reply, Center)
-        return {name: view for bucket in self._decode(reply, at).values() for name, view in bucket.items()}
+        decoded = self._decode(self._ask_all(lambda shard: Peek(self._me)), at)
+        return {name: view for bucket in decoded.values() for name, view in bucket.items()}
+
+    def _fresh(self, at: At) -> bool:
+        schedule = self.lane.recipe.schedule
+        return isinstance(schedule, Caches) and all(schedule.fresh(at.step + 1, clock) for clock in self.read)
+
+    def _decode(self, replies: list[Any], at: At) -> dict[str, Bucket]:
+        decoded = {}
+        for parcel in self.lane.parcels:
+            decoded[parcel.label] = Bucket.zeros(parcel.x.spec)
+            for reply, piece in zip(replies, cut(decoded[parcel.label], self._shards), strict=True):
+                self._down.decode_(piece, Payload(reply.wires[parcel.label]), {}, at)
+        return decoded
+
+    def _note(self, replies: list[Any], at: At) -> dict[str, Bucket] | None:
+        """Remember which centre was read, and the centre itself where it is needed; None if none was sent."""
+        if not all(isinstance(reply, Center) for reply in replies):
+            return None
+        self.versions = [reply.version for reply in replies]
+        self.read = [reply.clock for reply in replies]
+        decoded = self._decode(replies, at)
+        for parcel in self.lane.parcels:
+            if parcel.center is not None and not isinstance(self.lane.recipe.adopt, Rebases):
+                parcel.center.flat.copy_(decoded[parcel.label].flat)
+        return decoded
+
+    @torch.no_grad()
+    def _adopt(self, replies: list[Any], at: At) -> None:
+        decoded = self._note(replies, at)
+        if decoded is None:
+            return
+        adopt = self.lane.recipe.adopt
+        for parcel in self.lane.parcels:
+            center = decoded[parcel.label]
+            for name, weight in parcel.tensors.items():
+                if isinstance(adopt, Rebases) and parcel.center is not None:
+                    adopt.rebase_(weight, parcel.center[name], center[name], at)
+                else:
+                    adopt.adopt_(weight, center[name], at)
+            if parcel.center is not None:
+                parcel.center.flat.copy_(center.flat)
+
+    @torch.no_grad()
+    def _move(self, at: At) -> None:
+        """Move by the centre that was read before the push."""
+        for parcel in self.lane.parcels:
+            assert parcel.center is not None
+            for name, weight in parcel.tensors.items():
+                self.lane.recipe.adopt.adopt_(weight, parcel.center[name], at)
+
+    # ── inside a group ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_up(self) -> None:
+        """The mean over the group, in every member's bucket."""
+        inner, members = self.lane.leaf.inner, self.lane.group.inner
+        assert inner is not None
+        for parcel in self.lane.parcels:
+            flat = parcel.x.flat.div_(len(members))
+            self._together(lambda flat=flat: self._transport.reduce_(flat, inner.exchange, members, self._entry))  # type: ignore[misc]
+
+    @torch.no_grad()
+    def _spread(self) -> None:
+        """What the first member of a group has become, to the others."""
+        if self.lane.leaf.inner is None:
+            return
+        for parcel in self.lane.parcels:
+            flat = torch.cat([weight.detach().reshape(-1) for weight in parcel.tensors.values()])
+            self._together(lambda flat=flat: self._transport.broadcast_(flat, self.lane.group.inner, self._entry))  # type: ignore[misc]
+            for weight, piece in zip(
+                parcel.tensors.values(), flat.split([w.numel() for w in parcel.tensors.values()]), strict=True
+            ):
+                weight.copy_(piece.view(weight.shape))
+
+    def _together(self, job: Callable[[], None]) -> None:
+        self._transport.link.submit(job).wait(self._timeout_s)
+
+    @property
+    def _entry(self) -> Entry:
+        return Entry("exchange", self.lane.label)
+
+    # ── beginning, end, and between ───────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: each worker its own count, rank 0 the shard."""
-        shard = self._ask(Export(self._me), 0).state if self._me == 0 else None
-        return {"version": self.version, "sequence": self.sequence, "shard": shard}
+        """What a checkpoint keeps: each worker its own counts, rank 0 the shards."""
+        shards = self._export() if self._me == 0 else None
+        return {"versions": self.versions, "read": self.read, "sequence": self.sequence, "shards": shards}
 
-    def staleness(self) -> dict[int, int]:
-        """How often contributions of each age were applied."""
-        ages: dict[int, int] = self._ask(Export(self._me), 0).state["staleness"]
-        return ages
-
-    def restore(self, own: dict[str, Any], shard: dict[str, Any], *, new_world: bool) -> None:
+    def restore(self, own: dict[str, Any], shards: list[dict[str, Any]], *, new_world: bool) -> None:
         """Go on from a checkpoint. In another world the counts start anew, on both sides."""
         if self._me == 0:
-            self._ask(Import(self._me, shard, new_world), 0)
-        self.version = own["version"]
+            self._ask_all(lambda shard: Import(self._me, shards[shard], new_world))
+        self.versions, self.read = list(own["versions"]), list(own["read"])
         self.sequence = 0 if new_world else own["sequence"]
+        if new_world:
+            self.lane.recenter()
+
+    def staleness(self) -> tuple[dict[int, int], int]:
+        """How often contributions of each age were applied, and how many were dropped; over all shards."""
+        ages: dict[int, int] = {}
+        states = self._export()
+        for state in states:
+            for age, count in state["staleness"].items():
+                ages[age] = ages.get(age, 0) + count
+        return ages, sum(state["dropped"] for state in states)
+
+    def rest(self) -> None:
+        """Nobody needs to wait for this worker while it waits for all others."""
+        if self.lane.group.speaks:
+            self._ask_all(lambda shard: Rest(self._me))
 
     def leave(self) -> None:
         """Nobody needs to wait for this worker any more."""
-        self._ask(Leave(self._me), 0)
+        if self.lane.group.speaks:
+            self._ask_all(lambda shard: Leave(self._me))
+
+    # ── on the wire ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _name(self, shard: int) -> str:
+        which = "shard" if self._shards == 1 else f"shard {shard}"
+        return f"{which} of {self.lane.label}" + (f" in phase {self._phase}" if self._phase else "")
+
+    def _meta(self, shard: int, at: At) -> Meta:
+        return Meta(self._me, at.step, self.versions[shard])
 
     def _rates(self, at: At) -> tuple[float, ...]:
         factor = self.lane.seat.rate(at)
         return tuple(rate * factor for rate in rates(self._optimizer))
 
-    def _compress(self, parcel: Parcel, at: At) -> Compressed:
-        assert parcel.kept is not None
-        done = drive(self.lane.compressor.compress(parcel.x, parcel.kept, at), _nobody_answers)
-        self._transport.ledger.produced(done.payload.nbytes)
-        return done
-
-    def _settle(self, sent: Mapping[str, Compressed], dropped: bool, at: At) -> None:
+    def _pack(self, at: At) -> dict[str, Parted]:
+        sent = {}
         for parcel in self.lane.parcels:
-            assert parcel.kept is not None
-            self.lane.compressor.settle(sent[parcel.label], parcel.x, parcel.kept, at)
-            if dropped:
-                self.lane.recipe.up[0].refund(sent[parcel.label].sent, parcel.kept.memory)
+            if not self.lane.early:
+                self.lane.fill(parcel)
+            sent[parcel.label] = part(parcel, self.lane.compressor, self._shards, at)
+            self._transport.ledger.produced(sent[parcel.label].nbytes)
+        return sent
 
-    def _ask(self, event: Event, tx: int) -> Any:
-        reply = self._transport.link.ask(self._name, event, self._timeout_s)
+    def _export(self) -> list[dict[str, Any]]:
+        return [reply.state for reply in self._ask_all(lambda shard: Export(self._me))]
+
+    def _ask_all(self, event: Callable[[int], Event]) -> list[Any]:
+        return [self._ask(shard, event(shard)) for shard in range(self._shards)]
+
+    def _ask(self, shard: int, event: Event) -> Any:
+        reply = self._transport.link.ask(self._name(shard), event, self._timeout_s)
+        tx = sum(wire.nbytes for wire in event.wires.values()) if isinstance(event, Push) else 0
         rx = sum(wire.nbytes for wire in reply.wires.values()) if isinstance(reply, Center) else 0
         phase: Phase = "exchange" if isinstance(event, Push | Pull) else "setup"
         self._transport.ledger.moved(phase, self.lane.label, tx=tx, rx=rx, known="counted")
         return reply
 
-    def _decode(self, reply: Center, at: At) -> dict[str, Bucket]:
-        decoded = {}
-        for parcel in self.lane.parcels:
-            decoded[parcel.label] = Bucket.zeros(parcel.x.spec)
-            self._down.decode_(decoded[parcel.label], Payload(reply.wires[parcel.label]), {}, at)
-        return decoded
-
-    @torch.no_grad()
-    def _adopt(self, reply: Center | Taken, at: At) -> None:
-        self.version = reply.version
-        if not isinstance(reply, Center):
-            return
-        decoded = self._decode(reply, at)
-        for parcel in self.lane.parcels:
-            center = decoded[parcel.label]
-            if parcel.center is not None:
-                parcel.center.flat.copy_(center.flat)
-            for name, weight in parcel.tensors.items():
-                self.lane.recipe.adopt.adopt_(weight, center[name], at)
-
-    def _make_shard(self, at: At) -> Shard:
+    def _make_shard(self, shard: int, at: At) -> Shard:
         center = {}
         for parcel in self.lane.parcels:
-            center[parcel.label] = Bucket.zeros(parcel.x.spec)
-            for name, weight in parcel.tensors.items():
-                center[parcel.label][name].copy_(weight.detach())
+            center[parcel.label] = cut(_copy(parcel), self._shards)[shard]
         rule = self.lane.recipe.center
         names: dict[Tensor, str] = {
             weight: name for parcel in self.lane.parcels for name, weight in parcel.tensors.items()
@@ -152,8 +287,13 @@ class Client:
             if rule.yours
             else RuleMover(rule, {label: rule.init(bucket.spec) for label, bucket in center.items()}, at)
         )
-        return Shard(center, rule, mover, self.lane.recipe.schedule, self.lane.recipe.up[1], self._down, at)
+        members = dict.fromkeys(self.lane.group.outer, at.step)
+        up = self.lane.recipe.up[1]
+        return Shard(center, rule, mover, self.lane.recipe.schedule, up, self._down, at, clocks=members)
 
 
-def _nobody_answers(ask: Ask) -> Tensor:
-    raise RecipeError("a codec that asks all workers cannot be used with a server; use exchange=allreduce()")
+def _copy(parcel: Parcel) -> Bucket:
+    bucket = Bucket.zeros(parcel.x.spec)
+    for name, weight in parcel.tensors.items():
+        bucket[name].copy_(weight.detach())
+    return bucket

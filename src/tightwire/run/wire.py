@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -25,6 +24,8 @@ from tightwire.run.clip import clip
 from tightwire.run.data import Share
 from tightwire.run.pipeline import Pipeline
 from tightwire.run.restore import restore_worker, worker_state
+from tightwire.run.shared import own, take_own_copies
+from tightwire.run.stale import staleness_of
 from tightwire.run.transport import Entry
 from tightwire.run.worker import Worker
 from tightwire.splits.stages import stage_of
@@ -129,7 +130,7 @@ class Wire:
     @property
     def lockstep(self) -> bool:
         """True if all workers take the same steps, so that they can do things together while training."""
-        return all(lane.recipe.schedule.lockstep for lane in self._worker.lanes)
+        return all(lane.recipe.schedule.lockstep or lane.leaf.inner is not None for lane in self._worker.lanes)
 
     def agree(self, flag: bool) -> bool:
         """True on every worker if it is true on any; also a barrier. All workers call this together."""
@@ -146,13 +147,9 @@ class Wire:
         """What each worker says, in rank order."""
         return self._worker.assembly.everyones(data, Entry("agree", "words"))
 
-    def staleness(self) -> dict[str, float] | None:
-        """How old contributions were when they were applied, in updates of the centre; None without a server."""
-        ages: Counter[int] = Counter()
-        for client in self._worker.clients.values():
-            ages.update(client.staleness())
-        count = sum(ages.values())
-        return {"mean": sum(age * n for age, n in ages.items()) / count, "max": max(ages)} if count else None
+    def staleness(self) -> dict[str, Any] | None:
+        """How old contributions to servers were when they were applied (`run.stale`); None without a server."""
+        return staleness_of(self._worker)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,14 +161,15 @@ class Wire:
         """
         self._require_open()
         self.drain()
-        own = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        mine = own(self._worker, self.model.state_dict().items())
         bring_answer(self._worker, self.model, self._stages)
         try:
             yield self.model
         finally:
             with torch.no_grad():
                 for name, tensor in self.model.state_dict().items():
-                    tensor.copy_(own[name])
+                    if name in mine:
+                        tensor.copy_(mine[name])
 
     def recalibrate(self, batches: Iterable[Any]) -> None:
         """Compute batch-norm statistics anew for the weights as they are; all workers together."""
@@ -244,6 +242,8 @@ class Wire:
         if split is not None:
             self._cut(split)
         worker.build()
+        if worker.clients:
+            self.agree(False)  # nobody pushes before everybody has read the first centre
         worker.send_ahead()
         if hasattr(self.model, "_orig_mod"):
             worker.note(
@@ -300,8 +300,9 @@ class Wire:
             if kind is None:
                 self._worker.finish()
                 self.drain()
-                self._worker.settle(lane for lane in self._worker.lanes if lane.recipe.send.needs_center)
+                self._worker.settle(lane for lane in self._worker.lanes if lane.has_center)
                 bring_answer(self._worker, self.model, self._stages)
+                take_own_copies(self._worker)
         finally:
             self.close(leave=kind is None)
 

@@ -20,18 +20,20 @@ import torch
 from torch import nn
 
 from tightwire.algebra.link import Link, Pending
-from tightwire.algebra.recipe import AnyRecipe, changes_at, describe, resolve
+from tightwire.algebra.recipe import AnyRecipe, changes_at, describe
 from tightwire.algebra.schedule import Due
 from tightwire.algebra.world import At
 from tightwire.run.amp import Scaling
 from tightwire.run.assembly import Assembly
 from tightwire.run.conduct import cross
 from tightwire.run.hooks import Launcher
-from tightwire.run.lane import Lane
+from tightwire.run.lane import Lane, lay_out
 from tightwire.run.parcel import Parcel
+from tightwire.run.parting import part_from_servers
 from tightwire.run.seat import step_seat
 from tightwire.run.serve import Client
 from tightwire.run.settings import Settings
+from tightwire.run.shared import share_weights, take_own_copies
 from tightwire.run.streams import Side
 from tightwire.run.transport import Entry, Transport
 from tightwire.run.unused import Watch
@@ -61,7 +63,7 @@ class Worker:
         self.clock = 0
         self.epochs: float | None = None
         self.batch_weight = 1.0  # of this worker's batch, relative to the mean over workers
-        self.assembly = Assembly(self.transport)
+        self.assembly = Assembly(self.transport, self._step_aside)
         self.scaling = Scaling(scaler, self.assembly)
         self.watch = Watch(settings.unused, self.assembly)
         self._side = Side(next(iter(self.tensors.values())).device)
@@ -72,20 +74,13 @@ class Worker:
         self.lanes: list[Lane] = []
         self.launcher: Launcher | None = None
         self.clients: dict[str, Client] = {}
+        self.in_one_memory: set[str] = set()  # lanes whose weights all workers share
 
     # ── what the recipe is now ────────────────────────────────────────────────────────────────────────────────────
 
     def build(self) -> None:
         """Lay out the lanes of the phase that holds now; lanes that stay as they were keep their state."""
-        shapes = {name: tuple(t.shape) for name, t in self.tensors.items()}
-        before = {(lane.leaf, tuple(lane.tensors)): lane for lane in self.lanes}
-        self.lanes = []
-        for number, (leaf, names) in enumerate(resolve(self.recipe, shapes, self.clock)):
-            kept = before.pop((leaf, names), None)
-            tensors = {name: self.tensors[name] for name in names}
-            lane = kept or Lane(leaf, tensors, self.link.world, label=f"{leaf.recipe.name}.{number}")
-            self.lanes.append(lane)
-        self._carry_over(before.values())
+        self.lanes = lay_out(self.recipe, self.tensors, self.link.world, self.clock, self.lanes)
         for lane in self.lanes:
             if lane.leaf.inner is not None and lane.recipe.exchange.native:
                 self.link.prepare(lane.group.outer)
@@ -95,6 +90,7 @@ class Worker:
         self._direct = all(lane.plain and lane.leaf.inner is None for lane in self.lanes if lane.early)
         self._observing = True
         self._meet_servers()
+        share_weights(self)
 
     def _meet_servers(self) -> None:
         known = {id(client.lane): client for client in self.clients.values()}
@@ -103,16 +99,10 @@ class Worker:
             if lane.recipe.exchange.pattern == "server":
                 client = known.get(id(lane))
                 if client is None:
-                    client = Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s)
+                    phase = sum(step <= self.clock for step in changes_at(self.recipe))
+                    client = Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s, phase)
                     client.enter(self.at())
                 self.clients[lane.label] = client
-
-    def _carry_over(self, left: Iterable[Lane]) -> None:
-        """What the memories of lanes that ended still owe is added to the next gradient that is sent."""
-        debts = {name: owed for lane in left for name, owed in lane.owed()}
-        for lane in self.lanes:
-            for parcel in lane.parcels:
-                parcel.debts = {name: debts[name].clone() for name in parcel.tensors if name in debts}
 
     def at(self) -> At:
         """Now."""
@@ -252,6 +242,8 @@ class Worker:
         )
         if self.clock in changes_at(self.recipe):
             self.settle(self.lanes)
+            part_from_servers(self)
+            take_own_copies(self)
             self.build()
             self.emit(event.Switched, recipe=" + ".join(lane.recipe.name for lane in self.lanes))
         self.send_ahead()
@@ -260,8 +252,12 @@ class Worker:
         """Bring workers that ran apart together: a phase, and a run, ends with everybody's steps in the answer."""
         for lane in lanes:
             exchanged = self.clock > 0 and lane.recipe.schedule.due(self.clock - 1).push
-            if not lane.early and lane.collective and not exchanged:
+            if lane.early or exchanged:
+                continue
+            if lane.collective:
                 self.average(lane)
+            elif lane.label in self.clients:
+                self.clients[lane.label].meet(Due(push=True, pull=True), self.at())
 
     # ── odds and ends ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -276,6 +272,11 @@ class Worker:
     def describe(self) -> str:
         """The recipe as text."""
         return describe(self.recipe)
+
+    def _step_aside(self) -> None:
+        """No server lets others wait for a worker that itself waits for all of them."""
+        for client in self.clients.values():
+            client.rest()
 
     def finish(self) -> None:
         """Wait for what a backward pass without step() left on its way, so that no rank is left waiting."""

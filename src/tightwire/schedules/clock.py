@@ -69,6 +69,7 @@ class Asynchronous:
 
     push: int = 1
     fetch: int = 1
+    order: Literal["after_local", "before_local"] = "after_local"
     lockstep: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -76,8 +77,9 @@ class Asynchronous:
             raise RecipeError(f"asynchronous(push={self.push}, fetch={self.fetch}): both periods are at least one step")
 
     def due(self, clock: int) -> Due:
-        """After every ``push``-th and ``fetch``-th step."""
-        return Due(push=(clock + 1) % self.push == 0, pull=(clock + 1) % self.fetch == 0)
+        """In every ``push``-th and ``fetch``-th step, after or before its local move."""
+        before = self.order == "before_local"
+        return Due(push=(clock + 1) % self.push == 0, pull=(clock + 1) % self.fetch == 0, before_local=before)
 
     def admit(self, view: View, meta: Meta) -> Verdict:
         """At once."""
@@ -103,9 +105,14 @@ def at_end() -> AtEnd:
     return AtEnd()
 
 
-def asynchronous(*, push: int = 1, fetch: int = 1) -> Asynchronous:
-    """No waiting: push and fetch every so many own steps."""
-    return Asynchronous(push, fetch)
+def asynchronous(
+    *, push: int = 1, fetch: int = 1, order: Literal["after_local", "before_local"] = "after_local"
+) -> Asynchronous:
+    """No waiting: push and fetch every so many own steps, after or before the local move."""
+    return Asynchronous(push, fetch, order)
 
 
-examples = (every_step(), every(5), every(2, "before_local"), at_end(), asynchronous(), asynchronous(push=3, fetch=2))
+examples = (
+    every_step(), every(5), every(2, "before_local"), at_end(), asynchronous(), asynchronous(push=3, fetch=2),
+    asynchronous(push=2, fetch=2, order="before_local"),
+)  # fmt: skip

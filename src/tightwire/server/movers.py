@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from tightwire.algebra.rule import Rule, Seat
+from tightwire.algebra.rule import Rule, Seat, Sets
 from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
-from tightwire.rules.yours import optimizer_like
+from tightwire.rules.yours import optimizer_like, whole_name
+
+
+class Mover(Protocol):
+    """Moves the centre by a weighed sum: the shard's side of the `center` axis. Nobody used ``idle`` tensors."""
+
+    def step(
+        self,
+        center: Mapping[str, Bucket],
+        total: Mapping[str, Bucket],
+        rates: tuple[float, ...],
+        idle: frozenset[str],
+    ) -> None:
+        """Move every bucket of the centre."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        ...
 
 
 class OptimizerMover:
@@ -24,6 +46,9 @@ class OptimizerMover:
         self._seat = seat
         self._parameters = {name: nn.Parameter(view) for bucket in center.values() for name, view in bucket.items()}
         self._optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
+        if isinstance(seat, Sets):
+            for group in self._optimizer.param_groups:
+                group.update(seat.settings)
 
     def step(
         self,
@@ -35,7 +60,7 @@ class OptimizerMover:
         """The weighed sum is the gradient; the learning rates are those of the worker that pushed last."""
         for bucket in total.values():
             for name, gradient in bucket.items():
-                untouched = name in idle and not bool(gradient.any())
+                untouched = whole_name(name) in idle and not bool(gradient.any())
                 self._parameters[name].grad = None if untouched else gradient
         if rates:
             for group, index in zip(self._optimizer.param_groups, self._groups, strict=True):
@@ -76,12 +101,16 @@ class RuleMover:
             self.rule.step_(bucket, total[label], self.states[label], self.at)
 
     def state(self) -> dict[str, Any]:
-        """The rule's state."""
-        return {"rule": self.states}
+        """The rule's state, by tensor: how tensors are packed does not matter to a checkpoint."""
+        merged: dict[str, dict[str, Tensor]] = {}
+        for fields in self.states.values():
+            for name, named in fields.items():
+                merged.setdefault(name, {}).update(named)
+        return {"rule": merged}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        for label, fields in state["rule"].items():
+        for fields in self.states.values():
             for name, named in fields.items():
                 for key, tensor in named.items():
-                    self.states[label][name][key].copy_(tensor)
+                    tensor.copy_(state["rule"][name][key])

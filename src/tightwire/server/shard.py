@@ -2,143 +2,49 @@
 
     Push ─▶ decode ─▶ schedule.admit ─▶ APPLY  every held contribution, weighed, steps the centre; version + 1
                                      ├▶ HOLD   until others have come
-                                     └▶ DROP   the worker is told, so that its memory takes it back
+                                     ├▶ DROP   the worker is told, so that its memory takes it back
+                                     └▶ WAIT   as if it had not come; asked again after every event
     Pull ─▶ parked ─▶ schedule.serve ─▶ Center, at once or after a later event
 
 Held contributions are added in the order of their workers, so what the centre becomes does not depend on who came
-first. A push that was already taken (a retry after a lost reply) is answered again and not applied again.
+first. A push that was already taken (a retry after a lost reply) is answered again and not applied again. Workers may
+come and go: one that enters late is counted level with the slowest, whatever its own count of steps says.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import Tensor
 
 from tightwire.algebra.codec import Codec, Payload, drive
 from tightwire.algebra.errors import PayloadError
-from tightwire.algebra.rule import Rule
-from tightwire.algebra.schedule import Meta, Schedule, Verdict, View
+from tightwire.algebra.rule import Measures, Rule
+from tightwire.algebra.schedule import Gathers, Meta, Schedule, Verdict, View
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
+from tightwire.server import memo
+from tightwire.server.events import (
+    Center,
+    Enter,
+    Event,
+    Export,
+    Exported,
+    Import,
+    Leave,
+    Peek,
+    Pull,
+    Push,
+    Reply,
+    Rest,
+    Taken,
+)
+from tightwire.server.memo import Held
+from tightwire.server.movers import Mover
 
-
-@dataclass(frozen=True)
-class Enter:
-    """A worker begins: it is counted from now on and is given the centre."""
-
-    worker: int
-
-
-@dataclass(frozen=True)
-class Leave:
-    """A worker ends: nobody waits for it any more."""
-
-    worker: int
-
-
-@dataclass(frozen=True)
-class Push:
-    """A contribution, and whether the worker then wants the centre.
-
-    ``rates`` are its optimizer's learning rates; ``unused`` names tensors it has no gradient for.
-    """
-
-    worker: int
-    sequence: int
-    meta: Meta
-    wires: Mapping[str, Tensor]
-    rates: tuple[float, ...] = ()
-    pull: bool = True
-    unused: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Pull:
-    """A worker wants the centre."""
-
-    worker: int
-    meta: Meta
-
-
-@dataclass(frozen=True)
-class Center:
-    """The centre, encoded, at a version; ``dropped`` says that the push before it was not used."""
-
-    version: int
-    wires: Mapping[str, Tensor]
-    dropped: bool = False
-
-
-@dataclass(frozen=True)
-class Taken:
-    """The push arrived."""
-
-    version: int
-    dropped: bool = False
-
-
-@dataclass(frozen=True)
-class Export:
-    """Somebody wants everything the shard knows."""
-
-    worker: int
-
-
-@dataclass(frozen=True)
-class Exported:
-    """Everything the shard knows."""
-
-    state: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Import:
-    """Be as this state says; in a ``new_world`` workers' clocks and sequences start anew."""
-
-    worker: int
-    state: dict[str, Any]
-    new_world: bool
-
-
-Event = Enter | Leave | Push | Pull | Export | Import
-Reply = Center | Taken | Exported
-
-
-class Mover(Protocol):
-    """Moves the centre by a weighed sum: the shard's side of the `center` axis. Nobody used ``idle`` tensors."""
-
-    def step(
-        self,
-        center: Mapping[str, Bucket],
-        total: Mapping[str, Bucket],
-        rates: tuple[float, ...],
-        idle: frozenset[str],
-    ) -> None:
-        """Move every bucket of the centre."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        ...
-
-
-@dataclass
-class Held:
-    """A contribution that waits for others."""
-
-    meta: Meta
-    values: Mapping[str, Bucket]
-    rates: tuple[float, ...] = ()
-    unused: frozenset[str] = frozenset()
+Replies = list[tuple[int, Reply]]
 
 
 @dataclass
@@ -154,88 +60,159 @@ class Shard:
     at: At
     version: int = 0
     clocks: dict[int, int] = field(default_factory=dict)
+    offsets: dict[int, int] = field(default_factory=dict)  # of a late-comer's own count of steps
+    resting: set[int] = field(default_factory=set)
     taken: dict[int, tuple[int, bool]] = field(default_factory=dict)  # each worker's last push: sequence, dropped?
     held: list[Held] = field(default_factory=list)
+    waiting: list[Held] = field(default_factory=list)  # came too early to be admitted
     parked: list[tuple[Meta, bool]] = field(default_factory=list)
+    before: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # the centre as it was, for who wants that
+    given: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # what each worker read, if the rule measures
     staleness: Counter[int] = field(default_factory=Counter)
     dropped: int = 0
 
-    def handle(self, event: Event) -> list[tuple[int, Reply]]:
+    def handle(self, event: Event) -> Replies:
         """React to one event."""
         match event:
-            case Enter(worker):
-                self.clocks.setdefault(worker, 0)
-                return [(worker, self._center())]
-            case Leave(worker):
-                self.clocks.pop(worker, None)
-                replies: list[tuple[int, Reply]] = [(worker, Taken(self.version))]
-                self._apply_if_complete()
-                return replies + self._wake()
-            case Export(worker):
-                return [(worker, Exported(self.state()))]
+            case Enter(worker, clock):
+                self._enter(worker, clock)
+                return [(worker, self._give(worker))]
+            case Peek(worker) | Export(worker):
+                seen = Center(self.version, self._encoded()) if isinstance(event, Peek) else Exported(self.state())
+                return [(worker, seen)]
+            case Leave(worker) | Rest(worker):
+                return self._step_aside(worker, for_good=isinstance(event, Leave))
             case Import(worker, state, new_world):
-                self.restore(state, new_world=new_world)
+                memo.restore(self, state, new_world=new_world)
                 return [(worker, Taken(self.version))]
             case Push():
                 return self._push(event)
             case Pull(_, meta):
-                return self._park(meta, False)
-
-    def state(self) -> dict[str, Any]:
-        """Everything the shard knows, by tensor name."""
-        return {
-            "center": _by_name(self.center),
-            "mover": deepcopy(self.mover.state()),
-            "version": self.version,
-            "clocks": dict(self.clocks),
-            "taken": dict(self.taken),
-            "held": [
-                {
-                    "meta": dict(vars(held.meta)),
-                    "values": _by_name(held.values),
-                    "rates": held.rates,
-                    "unused": sorted(held.unused),
-                }
-                for held in self.held
-            ],
-            "staleness": dict(self.staleness),
-            "dropped": self.dropped,
-        }
-
-    def restore(self, state: dict[str, Any], *, new_world: bool) -> None:
-        """Be as a state says."""
-        _copy_by_name(self.center, state["center"])
-        self.mover.restore(deepcopy(state["mover"]))
-        self.version, self.dropped = state["version"], state["dropped"]
-        self.staleness = Counter(state["staleness"])
-        self.clocks = {} if new_world else dict(state["clocks"])
-        self.taken = {} if new_world else {worker: tuple(last) for worker, last in state["taken"].items()}
-        self.held = []
-        for held in state["held"]:
-            values = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
-            _copy_by_name(values, held["values"])
-            self.held.append(Held(Meta(**held["meta"]), values, tuple(held["rates"]), frozenset(held["unused"])))
+                self._park(self._shifted(meta), False)
+                return self._wake()
 
     def view(self) -> View:
-        """What schedules see."""
-        return View(self.version, dict(self.clocks), tuple(held.meta for held in self.held))
+        """What schedules see: the workers that take part now."""
+        active = {worker: clock for worker, clock in self.clocks.items() if worker not in self.resting}
+        return View(self.version, active, tuple(held.meta for held in self.held))
 
-    def _push(self, push: Push) -> list[tuple[int, Reply]]:
+    # ── coming and going ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _enter(self, worker: int, clock: int) -> None:
+        if worker not in self.clocks:
+            level = min(self.clocks.values(), default=clock)
+            self.clocks[worker], self.offsets[worker] = level, level - clock
+            self.taken.pop(worker, None)
+
+    def _step_aside(self, worker: int, *, for_good: bool) -> Replies:
+        """Others may have waited for this worker. When all of them rest they have met, and all take part again."""
+        replies: Replies = [(worker, Taken(self.version))]
+        if for_good:
+            self.clocks.pop(worker, None)
+            self.resting.discard(worker)
+        else:
+            self.resting.add(worker)
+        self._complete()
+        replies += self._go_on()
+        if self.resting >= set(self.clocks):
+            self.resting.clear()
+        return replies
+
+    def _shifted(self, meta: Meta) -> Meta:
+        return replace(meta, clock=meta.clock + self.offsets.get(meta.worker, 0))
+
+    # ── contributions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _push(self, push: Push) -> Replies:
         last, dropped = self.taken.get(push.worker, (-1, False))
-        if push.sequence > last:
-            values = self._decode(push)  # before anything is noted: a bad payload leaves the shard as it was
-            self.clocks[push.worker] = max(self.clocks.get(push.worker, 0), push.meta.clock + 1)
-            dropped = self._admit(Held(push.meta, values, push.rates, push.unused))
-            self.taken[push.worker] = (push.sequence, dropped)
-        if not push.pull:
-            return [(push.worker, Taken(self.version, dropped)), *self._wake()]
-        return self._park(push.meta, dropped)
+        if push.sequence <= last:  # repeated
+            if not push.pull:
+                return [(push.worker, Taken(self.version, dropped))]
+            self._park(self._shifted(push.meta), dropped)
+            return self._wake()
+        values = self._decode(push)  # before anything is noted: a bad payload leaves the shard as it was
+        self.resting.discard(push.worker)
+        arrived = Held(
+            self._shifted(push.meta), values, push.rates, push.unused, push.sequence, push.pull, push.looks
+        )  # fmt: skip
+        self.waiting = [early for early in self.waiting if early.meta.worker != push.worker] + [arrived]
+        return self._go_on()
 
-    def _park(self, meta: Meta, dropped: bool) -> list[tuple[int, Reply]]:
-        """Wait for the schedule's leave to read; a worker waits once, however often it asks."""
-        self.parked = [(waiting, was) for waiting, was in self.parked if waiting.worker != meta.worker]
-        self.parked.append((meta, dropped))
-        return self._wake()
+    def _go_on(self) -> Replies:
+        """Admit whoever may be admitted now; after each, answer whoever may read now, before the next one counts."""
+        replies: Replies = []
+        while (arrived := next(filter(self._admit, self.waiting), None)) is not None:
+            self.waiting.remove(arrived)
+            worker = arrived.meta.worker
+            dropped = self.taken[worker][1]
+            if arrived.pull:
+                self._park(arrived.meta, dropped)
+            else:
+                self.before.pop(worker, None)
+                replies.append((worker, Taken(self.version, dropped)))
+            if isinstance(self.schedule, Gathers):
+                self._complete()
+            replies += self._wake()
+        return replies + self._wake()
+
+    def _admit(self, arrived: Held) -> bool:
+        """Take a contribution as the schedule says; False if it should wait."""
+        meta = arrived.meta
+        view = self.view()
+        clock = max(self.clocks.get(meta.worker, 0), meta.clock + 1)
+        verdict = self.schedule.admit(replace(view, clocks={**view.clocks, meta.worker: clock}), meta)
+        if verdict is Verdict.WAIT:
+            return False
+        self.clocks[meta.worker] = clock
+        self.taken[meta.worker] = (arrived.sequence, verdict is Verdict.DROP)
+        if verdict is Verdict.DROP:
+            self.dropped += 1
+            return True
+        self.held.append(arrived)
+        if verdict is Verdict.APPLY:
+            self._apply(arrived)
+        return True
+
+    def _complete(self) -> None:
+        """What is held may be complete by now, because of who came or left: ask again, the oldest first."""
+        for held in sorted(self.held, key=lambda held: held.meta.clock):
+            if held not in self.held:  # went with another
+                continue
+            view = self.view()
+            others = tuple(other.meta for other in self.held if other is not held)
+            if self.schedule.admit(replace(view, held=others), held.meta) is Verdict.APPLY:
+                self._apply(held)
+
+    def _apply(self, last: Held) -> None:
+        """One update of the centre by everything that goes together with ``last``."""
+        schedule, view = self.schedule, self.view()
+        alone = isinstance(schedule, Gathers)
+        together = [
+            held for held in self.held
+            if held is last or not alone or schedule.joins(held.meta, last.meta)  # type: ignore[attr-defined]
+        ]  # fmt: skip
+        self.held = [held for held in self.held if held not in together]
+        together.sort(key=lambda held: (held.meta.worker, held.meta.clock))
+        total = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
+        for held in together:
+            age = view.staleness(held.meta)
+            self.staleness[age] += 1
+            weight = self.rule.weigh(age, len(together)) * self._trust(held)
+            for label, value in held.values.items():
+                total[label].flat.add_(value.flat, alpha=weight)
+            if held.looks == "before":
+                self.before[held.meta.worker] = self._encoded()
+        idle = frozenset.intersection(*(held.unused for held in together))
+        self.mover.step(self.center, total, last.rates, idle)
+        self.version += 1
+
+    def _trust(self, held: Held) -> float:
+        """How much a rule that measures trusts a contribution, by how far the centre has moved since it was read."""
+        read = self.given.get(held.meta.worker)
+        if not isinstance(self.rule, Measures) or read is None:
+            return 1.0
+        moved = sum(float((bucket.flat - read[label]).square().sum()) for label, bucket in self.center.items())
+        return self.rule.trust(moved, held.rates[0] if held.rates else self.at.lr)
 
     def _decode(self, push: Push) -> dict[str, Bucket]:
         if set(push.wires) != set(self.center):
@@ -248,60 +225,37 @@ class Shard:
             self.up.decode_(values[label], Payload(wire), {}, self.at)
         return values
 
-    def _admit(self, held: Held) -> bool:
-        match self.schedule.admit(self.view(), held.meta):
-            case Verdict.DROP:
-                self.dropped += 1
-                return True
-            case Verdict.HOLD:
-                self.held.append(held)
-            case Verdict.APPLY:
-                self.held.append(held)
-                self._apply()
-        return False
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _apply(self) -> None:
-        rates = self.held[-1].rates
-        together = sorted(self.held, key=lambda held: (held.meta.worker, held.meta.clock))
+    def _park(self, meta: Meta, dropped: bool) -> None:
+        """Wait for the schedule's leave to read; a worker waits once, however often it asks."""
+        self.parked = [(waiting, was) for waiting, was in self.parked if waiting.worker != meta.worker]
+        self.parked.append((meta, dropped))
+
+    def _wake(self) -> Replies:
         view = self.view()
-        total = {label: Bucket.zeros(bucket.spec) for label, bucket in self.center.items()}
-        for held in together:
-            age = view.staleness(held.meta)
-            self.staleness[age] += 1
-            weight = self.rule.weigh(age, len(together))
-            for label, value in held.values.items():
-                total[label].flat.add_(value.flat, alpha=weight)
-        idle = frozenset.intersection(*(held.unused for held in together))
-        self.mover.step(self.center, total, rates, idle)
-        self.version += 1
-        self.held.clear()
-
-    def _apply_if_complete(self) -> None:
-        """Whoever left may have been the one the others were held for."""
-        if self.held:
-            self._admit(self.held.pop())
-
-    def _wake(self) -> list[tuple[int, Reply]]:
-        view = self.view()
-        ready = [(meta, dropped) for meta, dropped in self.parked if self.schedule.serve(view, meta)]
+        ready = [entry for entry in self.parked if self.schedule.serve(view, entry[0])]
         self.parked = [entry for entry in self.parked if entry not in ready]
-        return [(meta.worker, self._center(dropped)) for meta, dropped in ready]
+        return [(meta.worker, self._give(meta.worker, dropped)) for meta, dropped in ready]
 
-    def _center(self, dropped: bool = False) -> Center:
-        wires = {}
-        for label, bucket in self.center.items():
-            wires[label] = drive(self.down.encode(bucket, {}, self.at), _nobody_to_ask).payload.wire
-        return Center(self.version, wires, dropped)
+    def _give(self, worker: int, dropped: bool = False) -> Center:
+        """The centre for a worker, with how far everybody has come in that worker's count."""
+        slowest = min(self.view().clocks.values(), default=self.clocks.get(worker, 0))
+        if isinstance(self.rule, Measures):
+            self.given[worker] = {label: bucket.flat.clone() for label, bucket in self.center.items()}
+        wires = self.before.pop(worker, None)
+        wires = self._encoded() if wires is None else wires
+        return Center(self.version, wires, dropped, slowest - self.offsets.get(worker, 0))
 
+    def _encoded(self) -> dict[str, Tensor]:
+        return {
+            label: drive(self.down.encode(bucket, {}, self.at), _nobody_to_ask).payload.wire
+            for label, bucket in self.center.items()
+        }
 
-def _by_name(buckets: Mapping[str, Bucket]) -> dict[str, Tensor]:
-    return {name: view.clone() for bucket in buckets.values() for name, view in bucket.items()}
-
-
-def _copy_by_name(buckets: Mapping[str, Bucket], tensors: Mapping[str, Tensor]) -> None:
-    for bucket in buckets.values():
-        for name, view in bucket.items():
-            view.copy_(tensors[name])
+    def state(self) -> dict[str, Any]:
+        """Everything the shard knows, by tensor name."""
+        return memo.state_of(self)
 
 
 def _nobody_to_ask(ask: object) -> Tensor:

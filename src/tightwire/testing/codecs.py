@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tightwire.algebra.codec import Codec, Encoded, Payload, Sent
+from tightwire.algebra.codec import Codec, Encoded, Payload, Sent, Unbiased
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At, World
 from tightwire.run.tree import put_together, take_apart
 from tightwire.testing.meeting import Met, meet
-from tightwire.testing.strategies import buckets, worlds_of_buckets
+from tightwire.testing.strategies import buckets, filled, worlds_of_buckets
 
 
 def check_all(codec: Codec) -> None:
     """Every law; raises AssertionError with the counter-example that hypothesis found."""
     for law in (
         decoded_is_sent, payload_within_capacity, input_untouched, same_again, grain_invisible, sums_add,
-        state_survives, exact_if_identity, garbage_refused,
+        state_survives, exact_if_identity, garbage_refused, right_on_average,
     ):  # fmt: skip
         law(codec)
 
@@ -166,6 +166,40 @@ def garbage_refused(codec: Codec) -> None:
             _assert_decoded_or_refused(codec, x.spec, wire)
 
     law()
+
+
+_MOMENTS = 400
+_ERRORS = 5.0  # standard errors: beyond that it is no accident
+
+
+def right_on_average(codec: Codec) -> None:
+    """For codecs that claim it: the mean over many moments of what is decoded is what the codec says it is."""
+    if not isinstance(codec, Unbiased):
+        return
+    spec = Spec.pack([("w", (24, 16)), ("b", (40,)), ("s", ())])
+    for kind in ("normal", "wide", "negative"):
+        x = filled(spec, kind, seed=5)
+        wanted = codec.expected(x, _at(0, 1)).double()
+        drawn = torch.stack([_decoded_at(codec, x, At(step=step, seed=7)) for step in range(_MOMENTS)]).double()
+        off = drawn - wanted
+        _assert_no_drift(off @ wanted.sign(), f"{kind} values come out too large or too small")
+        slack = 1e-5 * float(wanted.abs().max())  # float32 carries no more
+        error = float((off.mean(0).abs() - slack).clamp(min=0).norm())
+        accident = float((off.var(0) / _MOMENTS).sum().sqrt())
+        assert error <= 2 * accident, f"{kind} values are off by {error:.2e} on average, by chance {accident:.2e}"
+
+
+def _assert_no_drift(off_T: Tensor, says: str) -> None:
+    drift, accident = float(off_T.mean()), float(off_T.std()) / _MOMENTS**0.5
+    slack = 1e-6 * float(off_T.abs().max()) + 1e-4
+    assert abs(drift) <= _ERRORS * accident + slack, f"{says}: by {drift:.2e}, by chance {accident:.2e}"
+
+
+def _decoded_at(codec: Codec, x: Bucket, at: At) -> Tensor:
+    out = Bucket.zeros(x.spec)
+    payload = meet([codec.encode(x, codec.init(x.spec), at)]).results[0].payload
+    codec.decode_(out, payload, codec.init(x.spec), at)
+    return out.flat
 
 
 def _assert_decoded_or_refused(codec: Codec, spec: Spec, wire: Tensor) -> None:

@@ -26,7 +26,7 @@ def check_all(kernel: Compressor) -> None:
                 at = At(step=step)
                 done = meet([compressor.compress(Bucket(x.flat.clone(), x.spec), kept, at)]).results[0]
                 out = Bucket.zeros(x.spec)
-                kernel.codec.decode_(out, done.payload, kept.codec, at)
+                compressor.expand_(out, [done.payload], kept, at)
                 compressor.settle(done, out, kept, at)
                 outs.append((compressor, out.flat, dict(kernel.memory.owed(kept.memory))))
         for (_, fast, fast_owed), (_, slow, slow_owed) in zip(outs[:steps], outs[steps:], strict=True):

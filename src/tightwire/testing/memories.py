@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tightwire.algebra.codec import Codec, Sent
-from tightwire.algebra.memory import Memory, fold
+from tightwire.algebra.memory import Forgets, Memory, fold
 from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At, World
 from tightwire.run.tree import put_together, take_apart
@@ -42,7 +42,7 @@ def nothing_lost(memory: Memory, codec: Codec) -> None:
 
 
 def owed_is_sent_again(memory: Memory, codec: Codec) -> None:
-    """What is owed is part of the next value: without it, that value is smaller by exactly as much."""
+    """What is owed is part of the next value: without it, that value is smaller by as much, or by a stated share."""
     if not memory.keeps:
         return
 
@@ -56,7 +56,8 @@ def owed_is_sent_again(memory: Memory, codec: Codec) -> None:
         for tensor in memory.owed(without.states[0]).values():
             tensor.zero_()
         values = [run.memory.before(_copy(xs[0]), run.states[0], At()).flat.clone() for run in (with_debt, without)]
-        torch.testing.assert_close(values[0] - values[1], debt, rtol=0, atol=1e-5 * _size(values[0]))
+        share = memory.decay if isinstance(memory, Forgets) else 1.0
+        torch.testing.assert_close(values[0] - values[1], share * debt, rtol=0, atol=1e-5 * _size(values[0]))
 
     law()
 

@@ -62,15 +62,21 @@ def still_when_nothing_is_sent(rule: Rule) -> None:
 
 
 def takes_the_position(rule: Rule) -> None:
-    """A rule that takes positions puts the centre where they say, also when both share memory."""
+    """A rule that takes positions moves the centre straight towards them, not past them, also if both share memory."""
 
     @given(buckets(), st.integers(0, 1000))
     def law(center: Bucket, seed: int) -> None:
         total = filled(center.spec, "normal", seed)
+        way = total.flat - center.flat
+        before = center.flat.clone()
         rule.step_(center, total, rule.init(center.spec), At())
-        _close(center.flat, total.flat)
+        moved = center.flat - before
+        share = float(moved.double() @ way.double() / (way.double() @ way.double())) if way.any() else 1.0
+        assert 0 < share <= 1 + 1e-5, f"the centre moved {share:.2f} of the way"
+        _close(center.flat, before.lerp(total.flat, share))
+        there = total.flat.clone()
         rule.step_(total, total, rule.init(center.spec), At())
-        _close(center.flat, total.flat)
+        _close(total.flat, there)
 
     law()
 

@@ -1,0 +1,132 @@
+"""Encoding and decoding gradients on a GPU: ResNet-50's tensors, density 0.001, by CUDA events.
+
+    python -m benchmarks.gpu_kernels [--rounds 30]
+
+In one run: the fused kernel, a sampled threshold and an exact top-k in eager PyTorch, and one plain pass over the same
+bytes (the floor). Encoding is momentum, accumulation, selection, compaction and clearing; gap coding is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.harness import write
+from tightwire import models
+from tightwire.algebra.codec import drive
+from tightwire.algebra.memory import bucket_of
+from tightwire.algebra.tensors import Bucket, Spec
+from tightwire.algebra.world import At
+from tightwire.codecs.topk import kept, topk
+from tightwire.kernels import triton_topk
+from tightwire.kernels.gpu_topk import FusedTopKGpu, KeptTables, add_up
+from tightwire.memories.momentum import momentum_correction
+
+DENSITY, PAYLOADS, MOMENTUM = 0.001, 8, 0.9
+SETTLE = 1000  # steps until what is owed looks as it does in a long run
+
+
+def measured(run: Callable[[], object], refresh: Callable[[], object], rounds: int) -> list[float]:
+    """Milliseconds on the device, with fresh gradients each time; a pause before hides how long launching takes."""
+    times = []
+    for _ in range(rounds + 5):
+        refresh()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(2_000_000)
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end))
+    return times[5:]
+
+
+def contestants(spec: Spec, x: Bucket) -> tuple[dict[str, Callable[[], object]], Callable[[], None]]:
+    """All on the same gradients, too large for any cache; and what brings the next ones."""
+    ours = FusedTopKGpu(momentum_correction(MOMENTUM), topk(DENSITY))
+    state = ours.init(spec)
+    assert isinstance(state, KeptTables)
+    for step in range(SETTLE):
+        done = drive(ours.compress(x, state, At(step=step)), lambda ask: ask.tensor)
+        ours.settle(done, x, state, At(step=step))
+        x.flat.normal_(0, 1e-3)
+    tables = state.tables
+    assert tables is not None
+    u, v = bucket_of(state.memory, "velocity").flat, bucket_of(state.memory, "residual").flat
+
+    def fused() -> None:
+        ours.launch(triton_topk, x, state, tables)
+        v.index_fill_(0, tables.chosen, 0)
+        u.index_fill_(0, tables.chosen, 0)
+
+    def next_gradient() -> None:
+        ours.judged(x, state, tables)
+        x.flat.normal_(0, 1e-3)
+
+    eager_u, eager_v = u.clone(), v.clone()
+    wanted = [kept(s.numel, DENSITY) for s in spec.segments]
+
+    def clear(index: torch.Tensor) -> None:
+        eager_u.index_fill_(0, index, 0)
+        eager_v.index_fill_(0, index, 0)
+
+    def sampled() -> None:
+        eager_u.mul_(MOMENTUM).add_(x.flat)
+        eager_v.add_(eager_u)
+        size = eager_v.abs()
+        sample = size[::100]
+        edge = sample.topk(max(1, int(DENSITY * sample.numel()))).values[-1]
+        clear(torch.nonzero(size > edge).flatten())
+
+    def exact() -> None:
+        eager_u.mul_(MOMENTUM).add_(x.flat)
+        eager_v.add_(eager_u)
+        clear(torch.topk(eager_v.abs(), sum(wanted), sorted=False).indices)
+
+    out = torch.empty_like(u), torch.empty_like(u)
+
+    def floor() -> None:
+        triton_floor(x.flat, u, v, *out)
+
+    wires = [done.payload.wire.clone() for _ in range(PAYLOADS)]
+    total = Bucket.zeros(spec)
+
+    def decode() -> None:
+        add_up(triton_topk, total, wires)
+
+    return {"fused": fused, "eager, sampled threshold": sampled, "eager, exact top-k": exact, "floor": floor,
+            f"decode of {PAYLOADS}": decode}, next_gradient  # fmt: skip
+
+
+def triton_floor(x: torch.Tensor, u: torch.Tensor, v: torch.Tensor, *out: torch.Tensor) -> None:
+    """Read three arrays and write two: the bytes that any encoder moves, by a compiled elementwise pass."""
+    _pass(x, u, v, out[0], out[1])
+
+
+@torch.compile
+def _pass(x: torch.Tensor, u: torch.Tensor, v: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    speed = u * MOMENTUM + x
+    a.copy_(speed)
+    b.copy_(v + speed)
+
+
+def main() -> None:
+    """Measure and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    rounds = parser.parse_args().rounds
+    net = models.make("resnet50", inputs=(3, 224, 224), classes=1000)
+    spec = Spec.pack([(name, tuple(p.shape)) for name, p in net.named_parameters()], device="cuda")
+    x = Bucket(torch.randn(spec.numel, device="cuda") * 1e-3, spec)
+    runs, refresh = contestants(spec, x)
+    times = {name: measured(run, refresh, rounds) for name, run in runs.items()}
+    figures = {name: {"median_ms": statistics.median(t), "least_ms": min(t)} for name, t in times.items()}
+    write("gpu_kernels", {"elements": spec.numel, "tensors": len(spec.segments), "density": DENSITY, "ms": figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""Different codecs for different tensors of one message: by dimension, by size, by name.
+
+    by_dimension(vectors=half, rest=topk(0.001))         biases and norms whole, matrices sparse
+    by_size(4096, small=dense(), large=topk(0.01))
+    by_name(("*embedding*", topk(0.001)), rest=dense())
+
+Each codec sees the tensors that are its own as a bucket of their own; a payload is theirs one after another, each but
+the last behind four bytes that say how long it is. Unlike `parts`, which makes recipes and messages of their own,
+everything stays in one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.codec import Codec, Combines, DenseSent, Encoded, Encoding, Payload, Sent, Sparse
+from tightwire.algebra.errors import PayloadError
+from tightwire.algebra.tensors import Bucket, Segment, Spec, State
+from tightwire.algebra.world import At
+from tightwire.codecs.dense import dense
+from tightwire.codecs.onebit import onebit
+from tightwire.codecs.topk import topk
+
+_LENGTH_NBYTES = 4
+
+
+class Which(Protocol):
+    """Says of a tensor whether a codec is for it."""
+
+    def __call__(self, segment: Segment) -> bool:
+        """Whether it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Tensors of at most one dimension."""
+
+    def __call__(self, segment: Segment) -> bool:
+        """Whether it is one."""
+        return len(segment.shape) <= 1
+
+
+@dataclass(frozen=True)
+class Small:
+    """Tensors of fewer elements. A piece of a tensor that was cut between rows is judged by its own size."""
+
+    numel: int
+
+    def __call__(self, segment: Segment) -> bool:
+        """Whether it is one."""
+        return segment.numel < self.numel
+
+
+@dataclass(frozen=True)
+class Named:
+    """Tensors whose name matches a pattern with ``*`` and ``?``."""
+
+    pattern: str
+
+    def __call__(self, segment: Segment) -> bool:
+        """Whether it is one."""
+        return fnmatchcase(segment.name, self.pattern)
+
+
+@dataclass(frozen=True)
+class Choose:
+    """The first codec whose tensors these are, else ``rest``."""
+
+    choices: tuple[tuple[Which, Codec], ...]
+    rest: Codec
+    combines: ClassVar[Combines] = "gather"
+    identity: ClassVar[bool] = False
+
+    @property
+    def codecs(self) -> tuple[Codec, ...]:
+        """All of them, the rest last."""
+        return (*(codec for _, codec in self.choices), self.rest)
+
+    def init(self, spec: Spec) -> State:
+        """Everybody's state, side by side."""
+        state: State = {}
+        for number, (codec, share) in enumerate(zip(self.codecs, self.shares(spec), strict=True)):
+            state |= {f"{number}.{field}": named for field, named in codec.init(share.spec).items()}
+        return state
+
+    def encode(self, x: Bucket, state: State, at: At) -> Encoding:
+        """One payload after another."""
+        wires: list[Tensor] = []
+        locals_: list[object] = []
+        sents: list[tuple[Share, Sent]] = []
+        for number, (codec, share) in enumerate(zip(self.codecs, self.shares(x.spec), strict=True)):
+            encoded: Encoded = yield from codec.encode(share.take(x), _own(state, number), at)
+            wires.append(encoded.payload.wire)
+            locals_.append(encoded.payload.local)
+            sents.append((share, encoded.sent))
+        return Encoded(Payload(self.frame(wires), local=locals_), ChosenSent(sents))
+
+    def frame(self, wires: Sequence[Tensor]) -> Tensor:
+        """Payloads one after another, each but the last behind its length."""
+        framed: list[Tensor] = []
+        for wire in wires:
+            plain = wire.reshape(-1).view(torch.uint8)
+            framed += [torch.tensor([plain.numel()], dtype=torch.int32).view(torch.uint8).to(wire.device), plain]
+        del framed[-2]
+        return torch.cat(framed)
+
+    def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
+        """Each its own piece; all of them, or nothing."""
+        pieces = self.pieces(payload.wire.reshape(-1).view(torch.uint8))
+        dense_parts: list[tuple[Share, Bucket]] = []
+        sparse_parts: list[tuple[Tensor, Tensor]] = []
+        for number, (codec, share, wire) in enumerate(zip(self.codecs, self.shares(out.spec), pieces, strict=True)):
+            if isinstance(codec, Sparse):
+                index_K, value_K = codec.read(wire, share.spec)
+                sparse_parts.append((share.outside(index_K), value_K))
+                continue
+            local = payload.local[number] if payload.local is not None else None
+            mine = Bucket.zeros(share.spec)
+            codec.decode_(mine, Payload(wire.clone(), local), _own(state, number), at)
+            dense_parts.append((share, mine))
+        for share, mine in dense_parts:
+            share.add_(out, mine)
+        for index_K, value_K in sparse_parts:
+            out.flat.index_add_(0, index_K, value_K.to(out.flat.dtype))
+
+    def pieces(self, wire: Tensor) -> Iterator[Tensor]:
+        """The payloads that `frame` put one after another."""
+        begin = 0
+        for _ in self.choices:
+            head = wire[begin : begin + _LENGTH_NBYTES]
+            length = int(head.clone().view(torch.int32)) if head.numel() == _LENGTH_NBYTES else -1
+            begin += _LENGTH_NBYTES
+            if not 0 <= length <= wire.numel() - begin:
+                raise PayloadError(f"a piece of {length} bytes in a payload of {wire.numel()}")
+            yield wire[begin : begin + length]
+            begin += length
+        yield wire[begin:]
+
+    def capacity(self, spec: Spec, at: At) -> int:
+        """Everybody's, and the lengths."""
+        each = [codec.capacity(share.spec, at) for codec, share in zip(self.codecs, self.shares(spec), strict=True)]
+        return sum(each) + _LENGTH_NBYTES * len(self.choices)
+
+    def shares(self, spec: Spec) -> tuple[Share, ...]:
+        """Which tensors are whose."""
+        return _shares(tuple(which for which, _ in self.choices), spec)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Some tensors of a bucket, and their layout as a bucket of their own."""
+
+    segments: tuple[Segment, ...]
+    spec: Spec
+
+    def take(self, whole: Bucket) -> Bucket:
+        """A copy of one's own."""
+        if len(self.segments) == len(whole.spec.segments):
+            return Bucket(whole.flat, self.spec)
+        pieces = [whole.flat[s.offset : s.offset + s.numel] for s in self.segments]
+        return Bucket(torch.cat(pieces) if pieces else whole.flat[:0], self.spec)
+
+    def inside(self, index_K: Tensor) -> Tensor:
+        """Positions in the whole bucket, all of them one's own, as positions in one's own bucket."""
+        return _moved(index_K, self.segments, self.spec.segments)
+
+    def outside(self, index_K: Tensor) -> Tensor:
+        """The reverse of `inside`."""
+        return _moved(index_K, self.spec.segments, self.segments)
+
+    def add_(self, whole: Bucket, mine: Bucket) -> None:
+        """Whole ← whole + mine."""
+        for here, (_, flat) in zip(self.segments, mine.segments(), strict=True):
+            whole.flat[here.offset : here.offset + here.numel].add_(flat)
+
+    def put_(self, whole: Bucket, mine: Bucket) -> None:
+        """Whole ← mine, where it is one's own."""
+        for here, (_, flat) in zip(self.segments, mine.segments(), strict=True):
+            whole.flat[here.offset : here.offset + here.numel].copy_(flat)
+
+
+def _moved(index_K: Tensor, here: Sequence[Segment], there: Sequence[Segment]) -> Tensor:
+    """Positions in one layout as positions in another layout of the same tensors."""
+    here_S = torch.tensor([s.offset for s in here if s.numel], device=index_K.device)
+    there_S = torch.tensor([s.offset for s in there if s.numel], device=index_K.device)
+    if not here_S.numel():
+        return index_K
+    begin_S = torch.searchsorted(index_K, here_S)  # positions ascend: few tensors are found among many positions
+    count_S = torch.diff(begin_S, append=begin_S.new_full((1,), index_K.numel()))
+    return index_K + torch.repeat_interleave(there_S - here_S, count_S, output_size=index_K.numel())
+
+
+@lru_cache(maxsize=1024)
+def _shares(choices: tuple[Which, ...], spec: Spec) -> tuple[Share, ...]:
+    owners = [next((n for n, which in enumerate(choices) if which(s)), len(choices)) for s in spec.segments]
+    shares = []
+    for number in range(len(choices) + 1):
+        mine = tuple(s for s, owner in zip(spec.segments, owners, strict=True) if owner == number)
+        offset, packed = 0, []
+        for s in mine:
+            packed.append(Segment(s.name, offset, s.shape, s.first_row))
+            offset += s.numel
+        shares.append(Share(mine, Spec(tuple(packed), spec.dtype, spec.device)))
+    return tuple(shares)
+
+
+def _own(state: State, number: int) -> State:
+    prefix = f"{number}."
+    return {field.removeprefix(prefix): named for field, named in state.items() if field.startswith(prefix)}
+
+
+@dataclass(frozen=True)
+class ChosenSent:
+    """Everybody's `Sent`, each on its own tensors."""
+
+    sents: list[tuple[Share, Sent]]
+
+    def subtract_from_(self, bucket: Bucket) -> None:
+        """Bucket ← bucket − sent."""
+        for share, sent in self.sents:
+            mine = share.take(bucket)
+            sent.subtract_from_(mine)
+            share.put_(bucket, mine)
+
+    def zero_where_sent_(self, bucket: Bucket) -> None:
+        """Forget what was selected. A tensor that is always sent whole has nothing stale to forget."""
+        for share, sent in self.sents:
+            if not isinstance(sent, DenseSent):
+                mine = share.take(bucket)
+                sent.zero_where_sent_(mine)
+                share.put_(bucket, mine)
+
+
+def by_dimension(*, vectors: Codec = dense(), rest: Codec) -> Choose:  # noqa: B008 -- a frozen value
+    """One codec for tensors of one dimension, one for the others."""
+    return Choose(((Vectors(), vectors),), rest)
+
+
+def by_size(numel: int, *, small: Codec = dense(), large: Codec) -> Choose:  # noqa: B008
+    """One codec for tensors of fewer than ``numel`` elements, one for the others."""
+    return Choose(((Small(numel), small),), large)
+
+
+def by_name(*choices: tuple[str, Codec], rest: Codec) -> Choose:
+    """Codecs by patterns of names; the first that matches."""
+    return Choose(tuple((Named(pattern), codec) for pattern, codec in choices), rest)
+
+
+examples = (
+    by_dimension(rest=topk(0.3)),
+    by_size(8, small=onebit(), large=topk(0.2, values="log8", gaps="rice")),
+    by_name(("a*", topk(1.0)), ("b*", onebit()), rest=dense()),
+)

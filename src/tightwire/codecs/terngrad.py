@@ -1,0 +1,115 @@
+"""TernGrad: every element becomes −s, 0 or s, right on average.
+
+    g ← clip(g, −c·σ, c·σ);   s_k = max|g|;   s = max over workers of s_k
+    g̃_i = s·sign(g_i)·b_i,   P(b_i = 1) = |g_i|/s;   E[g̃] = g,   Var[g̃_i] = |g_i|·(s − |g_i|)
+
+Wen, Xu, Yan, Wu, Wang, Chen, Li: TernGrad. NeurIPS 2017, arXiv 1705.07878 (c = 2.5).
+Two bits an element, four codes a byte, and a float32 a tensor. All workers share the scaler s, which they ask for
+first: so the sum over P workers lies on 2P + 1 levels. ``scaler="own"`` asks nobody, for exchanges where nobody
+answers. σ is the root mean square: the deviation of gradients, whose mean is nearly 0, and it leaves constant and
+one-element tensors unclipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isinf
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from tightwire.algebra.codec import Ask, Combines, DenseSent, Encoded, Encoding, Payload
+from tightwire.algebra.errors import PayloadError, RecipeError
+from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.world import At
+from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
+from tightwire.codecs.dice import uniform
+
+Scaler = Literal["shared", "own"]
+_WIDTH = 2
+_UP, _DOWN = 1, 2  # codes; 0 is nothing, 3 is no code
+
+
+@dataclass(frozen=True)
+class TernGrad:
+    """Send two bits an element.
+
+    >>> TernGrad().capacity(Spec.pack([("w", (1000,))]), At())
+    258
+    """
+
+    clip: float = 2.5
+    scaler: Scaler = "shared"
+    combines: ClassVar[Combines] = "gather"
+    identity: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0:
+            raise RecipeError(f"terngrad(clip={self.clip}): so many deviations are kept; above 0, inf for all")
+        if self.scaler not in ("shared", "own"):
+            raise RecipeError(f"terngrad(scaler={self.scaler!r}): give shared or own")
+
+    def init(self, spec: Spec) -> State:
+        """Nothing is kept."""
+        return {}
+
+    def encode(self, x: Bucket, state: State, at: At) -> Encoding:
+        """Clip, agree on a scaler for each tensor, draw."""
+        value_N = self.expected(x, at)
+        size_N = value_N.abs()
+        largest = (_largest(size_N[s.offset : s.offset + s.numel]) for s in x.spec.segments)
+        scale_S = torch.cat([size_N.new_empty(0), *largest])
+        if self.scaler == "shared" and len(scale_S):
+            scale_S = yield Ask("max", scale_S)
+        drawn_N = uniform(x.spec, at, x.flat.device).mul_(_spread(scale_S, x.spec)) < size_N
+        code_N = torch.where(value_N < 0, _DOWN, _UP).to(torch.uint8).mul_(drawn_N)
+        wire = torch.cat([scale_S.view(torch.uint8), pack_codes(code_N, _WIDTH)])
+        return Encoded(Payload(wire), DenseSent(_rebuild(scale_S, code_N, x.spec).to(x.flat.dtype)))
+
+    def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
+        """Out ← out + s·code."""
+        scales_nbytes = 4 * len(out.spec.segments)
+        wire = exactly(payload, scales_nbytes + codes_nbytes(out.spec.numel, _WIDTH), "ternary")
+        scale_S = scales(wire[:scales_nbytes], "ternary")
+        code_N = unpack_codes(wire[scales_nbytes:], out.spec.numel, _WIDTH)
+        if bool((code_N > _DOWN).any()):
+            raise PayloadError("a ternary payload has a code that is none")
+        out.flat.add_(_rebuild(scale_S, code_N, out.spec).to(out.flat.dtype))
+
+    def capacity(self, spec: Spec, at: At) -> int:
+        """Always the same: codes, scalers, and the question for them."""
+        scalers = len(spec.segments) * (2 if self.scaler == "shared" else 1)
+        return 4 * scalers + codes_nbytes(spec.numel, _WIDTH)
+
+    def expected(self, x: Bucket, at: At) -> Tensor:
+        """The mean of what is sent: x clipped, in float32."""
+        value_N = x.flat.float()
+        if isinf(self.clip):
+            return value_N
+        clipped_N = torch.empty_like(value_N)
+        for s in x.spec.segments:
+            place = slice(s.offset, s.offset + s.numel)
+            most = self.clip * value_N[place].double().square().mean().sqrt().float()
+            clipped_N[place] = value_N[place].clamp(-most, most)
+        return clipped_N
+
+
+def _largest(size_N: Tensor) -> Tensor:
+    return size_N.max()[None] if size_N.numel() else size_N.new_zeros(1)
+
+
+def _rebuild(scale_S: Tensor, code_N: Tensor, spec: Spec) -> Tensor:
+    return ((code_N == _UP).float() - (code_N == _DOWN).float()).mul_(_spread(scale_S, spec))
+
+
+def _spread(scale_S: Tensor, spec: Spec) -> Tensor:
+    return spread(scale_S, spec, [(1, s.numel) for s in spec.segments])
+
+
+def terngrad(clip: float = 2.5, *, scaler: Scaler = "shared") -> TernGrad:
+    """Two bits an element, unbiased up to ``clip`` deviations."""
+    return TernGrad(clip, scaler)
+
+
+examples = (terngrad(), terngrad(float("inf")), terngrad(scaler="own"))

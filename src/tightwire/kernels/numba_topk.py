@@ -1,0 +1,198 @@
+"""Momentum, accumulation and the search for large elements in one pass over memory, compiled by Numba.
+
+A chunk of 64 elements is updated without a branch while those above an edge are counted; only where the count is not
+zero are the 64 looked at again. The constant trip count is what lets the compiler vectorise. A block that holds NaN or
+infinity is left as it was. Blocks are independent, so threads share them. The arithmetic is that of `memories`,
+operation by operation: results are equal bit for bit.
+"""
+# mypy: disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+CHUNK = 64
+BLOCK = 1 << 16
+NOT_FINITE = -1
+_AGAIN = 3  # searches from lower edges on
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _add(x: Any, u: Any, v: Any, m: Any) -> Any:
+    """Error feedback: v ← v + x."""
+    return u, v + x
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _heavy_ball(x: Any, u: Any, v: Any, m: Any) -> Any:
+    """U ← m·u + x; v ← v + u."""
+    new = u * m + x
+    return new, v + new
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def _nesterov(x: Any, u: Any, v: Any, m: Any) -> Any:
+    """U ← m·(u + x); v ← v + x + u."""
+    new = (u + x) * m
+    return new, (v + x) + new
+
+
+@numba.njit(cache=True, nogil=True)
+def _finite(x: Any) -> bool:
+    bad = np.int32(0)
+    for i in range(len(x)):
+        bad += np.int32(not abs(x[i]) < inf)
+    return bool(bad == 0)
+
+
+def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
+    """A function that updates u and v by scale·x, and notes where |v| ≥ edge: block b in ``found[b·BLOCK:]``."""
+
+    def sweep(x: Any, u: Any, v: Any, scale: Any, m: Any, edge: Any, counts: Any, found: Any) -> None:
+        for b in numba.prange((len(x) + BLOCK - 1) // BLOCK):
+            base = b * BLOCK
+            end = min(base + BLOCK, len(x))
+            xb, ub, vb = x[base:end], u[base:end], v[base:end]
+            n, whole = 0, len(xb) // CHUNK
+            if not _finite(xb):
+                counts[b] = NOT_FINITE
+                continue
+            for c in range(whole):
+                begin = c * CHUNK
+                above = np.int32(0)
+                for j in range(CHUNK):
+                    new_u, new_v = update(xb[begin + j] * scale, ub[begin + j], vb[begin + j], m)
+                    if moves:
+                        ub[begin + j] = new_u
+                    vb[begin + j] = new_v
+                    above += np.int32(abs(new_v) >= edge)
+                if above:
+                    for j in range(CHUNK):
+                        if abs(vb[begin + j]) >= edge:
+                            found[base + n] = base + begin + j
+                            n += 1
+            for i in range(whole * CHUNK, len(xb)):
+                new_u, vb[i] = update(xb[i] * scale, ub[i], vb[i], m)
+                if moves:
+                    ub[i] = new_u
+                if abs(vb[i]) >= edge:
+                    found[base + n] = base + i
+                    n += 1
+            counts[b] = n
+
+    return numba.njit(cache=True, nogil=True, parallel=threads)(sweep)
+
+
+@cache
+def _sweep(form: str, threads: bool) -> Any:
+    """Compiled when it is first needed, and kept on disk."""
+    update = {"add": _add, "heavy-ball": _heavy_ball, "nesterov": _nesterov}[form]
+    return _sweeping(update, moves=form != "add", threads=threads)
+
+
+@numba.njit(cache=True, nogil=True)
+def look(v: Any, edge: Any, counts: Any, found: Any) -> None:
+    """Search v once more, from a lower edge on."""
+    for b in range(len(counts)):
+        base = b * BLOCK
+        vb = v[base : min(base + BLOCK, len(v))]
+        n = 0
+        for begin in range(0, len(vb), CHUNK):
+            stop = min(begin + CHUNK, len(vb))
+            above = np.int32(0)
+            for i in range(begin, stop):
+                above += np.int32(abs(vb[i]) >= edge)
+            if above:
+                for i in range(begin, stop):
+                    if abs(vb[i]) >= edge:
+                        found[base + n] = base + i
+                        n += 1
+        counts[b] = n
+
+
+@numba.njit(cache=True, nogil=True)
+def choose(v: Any, counts: Any, found: Any, wanted: int) -> Any:
+    """The ``wanted`` largest of what was found, ascending, and the least magnitude among them.
+
+    Among equals the lower position wins. Fewer than wanted: all of them, and a magnitude of −1.
+    """
+    total = counts.sum()
+    index = np.empty(total, np.int64)
+    size = np.empty(total, np.float32)
+    at = 0
+    for b in range(len(counts)):
+        for j in range(counts[b]):
+            index[at] = found[b * BLOCK + j]
+            size[at] = abs(v[index[at]])
+            at += 1
+    if total < wanted:
+        return index, np.float32(-1)
+    least = np.partition(size, total - wanted)[total - wanted]
+    level = wanted
+    for j in range(total):
+        level -= size[j] > least
+    chosen = np.empty(wanted, np.int64)
+    at = 0
+    for j in range(total):
+        take = size[j] > least
+        if size[j] == least and level > 0:
+            take = True
+            level -= 1
+        if take:
+            chosen[at] = index[j]
+            at += 1
+    return chosen, least
+
+
+@numba.njit(cache=True, nogil=True)
+def scatter(out: Any, begins: Any, shifts: Any, gaps: Any, values: Any) -> bool:
+    """Add values at the positions that 16-bit gaps lead to, moved by the shift of the tensor they are in.
+
+    ``begins`` says where tensors begin in the layout of the gaps, and where the last one ends. False: a gap leads
+    beyond.
+    """
+    position, tensor, end = np.int64(-1), 0, begins[-1]
+    for j in range(len(gaps)):
+        position += np.int64(gaps[j]) + 1
+        if position >= end:
+            return False
+        while position >= begins[tensor + 1]:
+            tensor += 1
+        out[position + shifts[tensor]] += values[j]
+    return True
+
+
+class Searcher:
+    """Room to search in, kept from step to step: pages that are never touched cost nothing."""
+
+    def __init__(self, most: int) -> None:
+        blocks = -(-most // BLOCK)
+        self._found = np.empty(blocks * BLOCK, np.int64)
+        self._counts = np.empty(blocks, np.int64)
+
+    def search(
+        self, x: Any, u: Any, v: Any, *, scale: float, momentum: float, form: str, wanted: int, edge: float
+    ) -> tuple[Any, float, int] | None:
+        """Update u and v by one flat tensor; the positions of the ``wanted`` largest of v.
+
+        Beside them: the least magnitude among them (−1: too few were found, also from lower edges on), and how many
+        survived the search from ``edge`` on. None: x is not finite.
+        """
+        counts, found = self._counts[: -(-len(x) // BLOCK)], self._found
+        run = _sweep(form, torch.get_num_threads() > 1)
+        run(x, u, v, np.float32(scale), np.float32(momentum), np.float32(edge), counts, found)
+        if counts.min(initial=0) == NOT_FINITE:
+            return None
+        survivors, lower = int(counts.sum()), edge
+        for _ in range(_AGAIN):
+            if counts.sum() < wanted:
+                lower *= 0.9
+                look(v, np.float32(lower), counts, found)
+        chosen, least = choose(v, counts, found, wanted) if wanted else (np.empty(0, np.int64), 0.0)
+        return chosen, float(least), survivors
