@@ -127,9 +127,56 @@ def hogwild(record: dict[str, Any]) -> str:
     )
 
 
+def step_time(record: dict[str, Any]) -> str:
+    """Steps over a link, in units of a step without exchange."""
+    figures = record["step_over_compute"]
+    rows: list[list[object]] = [
+        [name, f"{ratio['median']:.2f}", f"{ratio['quartiles'][0]:.2f} – {ratio['quartiles'][2]:.2f}", ratio["rounds"]]
+        for name, ratio in sorted(figures.items(), key=lambda entry: entry[1]["median"])
+    ]
+    return (
+        f"## A step at {record['rate']}, as a multiple of a step without exchange\n\nMLP 784-2048³-10 "
+        f"({record['parameters'] / 1e6:.1f} M parameters), batch 64 each, {record['workers']} hosts of the lab on one "
+        f"machine; a step without exchange takes {record['compute_ms']:.0f} ms:\n\n"
+        + table(["", "median", "quartiles", "rounds"], rows)
+    )
+
+
+def payload_ratio(record: dict[str, Any]) -> str:
+    """DGC's payload ratios."""
+    rows: list[list[object]] = [
+        [row["network"], row["published"], f"{row[PAPER]:.1f}", f"{row['log8 and rice']:.1f}"] for row in record["rows"]
+    ]
+    return (
+        f"## DGC's payload ratio at density {record['density']}\n\nDense gradient ÷ payload, everything included "
+        "(lengths, fillers, vectors). The last column has logarithmic 8-bit values, entropy-coded gaps and vectors in "
+        "half precision; what rounding loses is fed back:\n\n"
+        + table(["network", "published", "6 bytes an element", "log8 and rice"], rows)
+    )
+
+
+PAPER = "paper's bytes"
+
+
+def gpu_kernels(record: dict[str, Any]) -> str:
+    """Encoding on a GPU."""
+    rows: list[list[object]] = [[name, f"{ms['median_ms']:.3f} ms"] for name, ms in record["ms"].items()]
+    millions = record["elements"] / 1e6
+    return (
+        f"## Encoding on a GPU\n\n{millions:.1f} M float32 gradients in the {record['tensors']} tensors of ResNet-50, "
+        f"density {record['density']}, by CUDA events. Encoding is momentum, accumulation, exact selection, compaction "
+        "and clearing; the floor reads and writes the same bytes and does nothing else:\n\n"
+        + table(["", "median"], rows)
+    )
+
+
 SECTIONS = {
     "vs_ddp": vs_ddp,
     "vs_ddp_lab_1gbit": vs_ddp,
+    "step_time_1gbit": step_time,
+    "step_time_100mbit": step_time,
+    "payload_ratio": payload_ratio,
+    "gpu_kernels": gpu_kernels,
     "wire_bytes": wire_bytes,
     "lab_bytes": lab_bytes,
     "digits": digits,

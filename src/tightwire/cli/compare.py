@@ -44,12 +44,12 @@ def compare(
         for name, params in wanted
     ]
     if alone and base.workers > 1:
-        one = base.but(recipe="sync-sgd", workers=1, lab=None, link=None, batch=base.batch * base.workers)
+        one = base.but(recipe="sync-sgd", codec=None, workers=1, lab=None, link=None, batch=base.batch * base.workers)
         configs.insert(0, one.but(folder=f"{out}/one-worker"))
     rows = []
     for config in configs:
         fresh_folder(config, overwrite=True, named=True)
-        label = f"{show_recipe(config.recipe, config.params)} × {config.workers}"
+        label = f"{show_recipe(config.recipe, config.params, config.codec)} × {config.workers}"
         with live(config.path, label, words):
             rows.append(start(config))
         words.print(f"[green]✓[/] {label}: {human_score(rows[-1])}")

@@ -60,6 +60,12 @@ _OPTIONS: dict[str, Any] = {
     "data": _option(str, "digits, mnist, fashion-mnist, cifar10, text, speech, or module:function.", _WORK),
     "data_folder": _option(str | None, "Where the data set's files are.", _WORK, "--data-folder", "DIR"),
     "model": _option(str, "mlp, lenet-300-100, lenet-5, cnn, resnet20, …, or module:function.", _WORK),
+    "codec": _option(
+        str | None,
+        "Compress what the recipe sends: topk:0.01, half, onebit, lowrank:2, …",
+        _WORK,
+        metavar="NAME[:NUMBER]",
+    ),
     "epochs": _option(float | None, "How long to train (default 30).", _WORK),
     "steps": _option(int | None, "How long to train, in steps instead.", _WORK),
     "batch": _option(int, "Samples a worker and step.", _WORK),

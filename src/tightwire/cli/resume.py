@@ -38,7 +38,7 @@ def resume(
         config = config.but(workers=workers)
     if epochs is not None:
         config = config.but(epochs=epochs, steps=None)
-    with live(config.path, f"{show_recipe(config.recipe, config.params)} × {config.workers}", words):
+    with live(config.path, f"{show_recipe(config.recipe, config.params, config.codec)} × {config.workers}", words):
         result = start(config, resume=True)
     words.print(f"[bold]{config.recipe}[/]: {human_score(result)} after {result['steps']} steps")
     write_json(result, json_to)

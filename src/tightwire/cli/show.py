@@ -76,7 +76,7 @@ def result_table(rows: list[dict[str, Any]], *, single: float | None = None) -> 
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     for number, row in enumerate(rows):
-        label = f"{show_recipe(row['recipe'], row['params'])} × {row['workers']}"
+        label = f"{show_recipe(row['recipe'], row['params'], row.get('codec'))} × {row['workers']}"
         table.add_row(label, *(cells[number] for cells in shown.values()))
     return table
 

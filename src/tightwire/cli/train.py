@@ -51,7 +51,7 @@ def train(
         return
     words = console(json_to)
     fresh_folder(config, overwrite=overwrite, named=out is not None)
-    label = f"{show_recipe(name, params)} × {config.workers}"
+    label = f"{show_recipe(name, params, config.codec)} × {config.workers}"
     with live(config.path, label, words):
         result = start(config)
     wire = result["wire"]

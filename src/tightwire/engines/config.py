@@ -20,6 +20,7 @@ class RunConfig:
 
     recipe: str = "sync-sgd"
     params: dict[str, Any] = field(default_factory=dict)
+    codec: str | None = None
     workers: int = 4
     data: str = "digits"
     data_folder: str | None = None
@@ -124,14 +125,12 @@ def parse_recipe(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    from tightwire.recipes.words import number_or_word  # noqa: PLC0415 -- imports torch, which --help must not
+
+    return number_or_word(text)
 
 
-def show_recipe(name: str, params: dict[str, Any]) -> str:
-    """The reverse of `parse_recipe`."""
-    return ":".join([name, *(f"{key}={value}" for key, value in params.items())])
+def show_recipe(name: str, params: dict[str, Any], codec: str | None = None) -> str:
+    """The reverse of `parse_recipe`, with a codec of its own if it has one."""
+    shown = ":".join([name, *(f"{key}={value}" for key, value in params.items())])
+    return f"{shown} + {codec}" if codec else shown

@@ -21,10 +21,10 @@ from tightwire.engines.delays import parse_delays
 from tightwire.engines.evaluate import score
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
+from tightwire.engines.recipe import make_recipe
 from tightwire.engines.workload import criterion, make_loader, make_optimizer, make_workload
 from tightwire.lab.rate import parse_rate
 from tightwire.links.shaped import Pace
-from tightwire.recipes.catalogue import by_name
 from tightwire.run import checkpoint
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
@@ -40,7 +40,7 @@ KEEP = 2  # checkpoints
 
 def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
     """Train as one worker. ``link`` names what connects the workers; the outcome of rank 0 carries the result."""
-    recipe = by_name(config.recipe, **config.params)
+    recipe = make_recipe(config)
     data, model = make_workload(config)
     optimizer = make_optimizer(config, model)
     settings = Settings(
@@ -155,6 +155,7 @@ class _Worker:
         return {
             "recipe": config.recipe,
             "params": config.params,
+            **({"codec": config.codec} if config.codec else {}),
             "workers": self._wire.size,
             "model": config.model,
             "data": config.data,

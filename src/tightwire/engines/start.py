@@ -12,7 +12,8 @@ from tightwire.algebra.recipe import leaves
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
-from tightwire.recipes.catalogue import CATALOGUE, by_name
+from tightwire.engines.recipe import make_recipe
+from tightwire.recipes.catalogue import CATALOGUE
 
 
 class RunFailed(TightwireError):  # noqa: N818 -- reads as what happened
@@ -45,7 +46,7 @@ def prepare(config: RunConfig) -> RunConfig:
     """Check what can be checked before anything starts, and give the run its folder."""
     from tightwire.engines.workload import make_workload
 
-    recipe = by_name(config.recipe, **config.params)
+    recipe = make_recipe(config)
     entry = CATALOGUE[config.recipe]
     stages = max(leaf.recipe.split.stages for leaf in leaves(recipe))
     if stages > 1 and config.workers != stages:
@@ -83,7 +84,7 @@ def _engine(config: RunConfig) -> Callable[..., None]:
         from tightwire.engines.labbed import run_lab
 
         return run_lab
-    if needs_server(by_name(config.recipe, **config.params)) or config.workers == 1:
+    if needs_server(make_recipe(config)) or config.workers == 1:
         from tightwire.engines.inside import run_inside
 
         return run_inside

@@ -31,7 +31,7 @@ from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
 SPARSE = 0.3  # a denser selection is no search for few
-MANY, FEW = 3.0, 64  # survivors, in parts of those wanted and beyond them, that are fine
+MANY, FEW = 5.0, 64  # survivors, in parts of those wanted and beyond them, that are fine
 
 
 @dataclass
@@ -64,6 +64,8 @@ class KeptEdges(Kept):
 
     edges: dict[str, Edge] = field(default_factory=dict)
     searcher: Any = None
+    added: list[Any] = field(default_factory=list)  # gaps of the payloads whose sum the bucket holds …
+    version: int = -1  # … as long as nobody has written into it since
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,23 @@ class FusedTopK:
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """One after another, without making anything dense in between."""
         kernel = self._adder(x)
-        if kernel is None:
+        if kernel is None or not isinstance(kept, KeptEdges):
             Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
             return
-        x.flat.zero_()
-        for payload in payloads:
-            self._add(kernel, x, payload.wire)
+        places = self._places(x.spec)
+        pieces = [self._pieces(payload.wire) for payload in payloads]
+        self._empty(kernel, x, kept, places)
+        kept.added = []
+        for small, gaps, values in pieces:
+            if isinstance(self.codec, Choose):
+                vectors = self.codec.shares(x.spec)[0]
+                dense().decode_(mine := Bucket.zeros(vectors.spec), Payload(small), {}, at)
+                vectors.add_(x, mine)
+            if not kernel.scatter(x.flat.numpy(), *places, gaps, values):
+                x.flat.zero_()
+                raise PayloadError(f"gaps lead to a position beyond a bucket of {x.spec.numel} elements")
+            kept.added.append(gaps)
+        kept.version = x.flat._version
 
     def _adder(self, x: Bucket) -> Any:
         """The compiled part, if it reads these payloads."""
@@ -153,23 +166,34 @@ class FusedTopK:
         plain = (top.values, top.gaps) == ("float32", "16bit") and x.spec.dtype == torch.float32 and small == dense()
         return compiled("numba", "adding up sparse gradients") if plain and x.spec.numel >= self.from_numel else None
 
-    def _add(self, kernel: Any, x: Bucket, wire: Tensor) -> None:
-        here = there = x.spec.segments
+    def _places(self, spec: Spec) -> tuple[Any, Any]:
+        """Where tensors begin in the layout of the gaps, and how far from there they lie in the bucket."""
+        here = there = spec.segments
         if isinstance(self.codec, Choose):
-            vectors, rest = self.codec.shares(x.spec)
-            small, wire = self.codec.pieces(wire)
-            dense().decode_(mine := Bucket.zeros(vectors.spec), Payload(small.clone()), {}, At())
-            vectors.add_(x, mine)
+            rest = self.codec.shares(spec)[1]
             here, there = rest.spec.segments, rest.segments
-        count, odd = divmod(wire.numel(), 6)
-        if odd:
-            raise PayloadError(f"a top-k payload of {wire.numel()} bytes is not a whole number of elements")
         begins = np.array([s.offset for s in here] + [here[-1].offset + here[-1].numel if here else 0])
-        shifts = np.array([b.offset - a.offset for a, b in zip(here, there, strict=True)] or [0])
-        plain = wire.clone().numpy()
-        values, gaps = plain[: 4 * count].view(np.float32), plain[4 * count :].view(np.uint16)
-        if not kernel.scatter(x.flat.numpy(), begins, shifts, gaps, values):
-            raise PayloadError(f"gaps lead to a position beyond a bucket of {x.spec.numel} elements")
+        return begins, np.array([b.offset - a.offset for a, b in zip(here, there, strict=True)] or [0])
+
+    def _pieces(self, wire: Tensor) -> tuple[Tensor, Any, Any]:
+        """Vectors, gaps and values of a payload."""
+        small, rest = self.codec.pieces(wire) if isinstance(self.codec, Choose) else (wire[:0], wire)
+        count, odd = divmod(rest.numel(), 6)
+        if odd:
+            raise PayloadError(f"a top-k payload of {rest.numel()} bytes is not a whole number of elements")
+        plain = rest.clone().numpy()
+        return small.clone(), plain[4 * count :].view(np.uint16), plain[: 4 * count].view(np.float32)
+
+    def _empty(self, kernel: Any, x: Bucket, kept_: KeptEdges, places: tuple[Any, Any]) -> None:
+        """X ← 0: only where the last sum was added, unless somebody wrote into the bucket since."""
+        if kept_.version != x.flat._version:
+            x.flat.zero_()
+            return
+        for gaps in kept_.added:
+            kernel.clear(x.flat.numpy(), *places, gaps)
+        if isinstance(self.codec, Choose):
+            for s in self.codec.shares(x.spec)[0].segments:
+                x.flat[s.offset : s.offset + s.numel].zero_()
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Keep what was not sent."""

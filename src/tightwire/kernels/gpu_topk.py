@@ -23,13 +23,14 @@ from tightwire.algebra.world import At
 from tightwire.codecs.choose import Choose
 from tightwire.codecs.topk import TopK, kept, largest
 from tightwire.kernels.compiled import compiled
-from tightwire.kernels.cpu_topk import FEW, MANY, SPARSE, PickedSent, suits
+from tightwire.kernels.cpu_topk import FEW, SPARSE, PickedSent, suits
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
 _BLOCK = 1024
 _CHUNK = 4096
 _ROOM = 4  # slots for survivors, as a multiple of those wanted
+_MANY = 3.0  # survivors, in parts of those wanted, that are fine
 _FORMS = {"add": 0, "heavy-ball": 1, "nesterov": 2}
 
 
@@ -153,7 +154,7 @@ class FusedTopKGpu:
             )  # fmt: skip
         tensors = len(t.counts)
         kernel.learn[(-(-tensors // 256),)](
-            tensors, t.count, t.wanted, t.least, t.magnitude, t.factor, t.edge, MANY, FEW, CHUNK=256
+            tensors, t.count, t.wanted, t.least, t.magnitude, t.factor, t.edge, _MANY, FEW, CHUNK=256
         )
 
     def judged(self, x: Bucket, kept_: KeptTables, t: Tables) -> Tensor:

@@ -1,7 +1,7 @@
 """Momentum, accumulation and the search for large elements in one pass over memory, compiled by Numba.
 
 A chunk of 64 elements is updated without a branch while those above an edge are counted; only where the count is not
-zero are the 64 looked at again. The constant trip count is what lets the compiler vectorise. A block that holds NaN or
+zero are the 64 looked at again. The constant trip count is what lets the compiler vectorise. A chunk that holds NaN or
 infinity is left as it was. Blocks are independent, so threads share them. The arithmetic is that of `memories`,
 operation by operation: results are equal bit for bit.
 """
@@ -43,29 +43,23 @@ def _nesterov(x: Any, u: Any, v: Any, m: Any) -> Any:
     return new, (v + x) + new
 
 
-@numba.njit(cache=True, nogil=True)
-def _finite(x: Any) -> bool:
-    bad = np.int32(0)
-    for i in range(len(x)):
-        bad += np.int32(not abs(x[i]) < inf)
-    return bool(bad == 0)
-
-
 def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
     """A function that updates u and v by scale·x, and notes where |v| ≥ edge: block b in ``found[b·BLOCK:]``."""
 
-    def sweep(x: Any, u: Any, v: Any, scale: Any, m: Any, edge: Any, counts: Any, found: Any) -> None:
+    def sweep(x: Any, u: Any, v: Any, scale: Any, m: Any, edge: Any, counts: Any, found: Any) -> None:  # noqa: PLR0912
         for b in numba.prange((len(x) + BLOCK - 1) // BLOCK):
             base = b * BLOCK
             end = min(base + BLOCK, len(x))
             xb, ub, vb = x[base:end], u[base:end], v[base:end]
-            n, whole = 0, len(xb) // CHUNK
-            if not _finite(xb):
-                counts[b] = NOT_FINITE
-                continue
+            n, whole, strange = 0, len(xb) // CHUNK, 0
             for c in range(whole):
                 begin = c * CHUNK
-                above = np.int32(0)
+                above, bad = np.int32(0), np.int32(0)
+                for j in range(CHUNK):
+                    bad += np.int32(not abs(xb[begin + j]) < inf)
+                if bad:
+                    strange = 1
+                    continue
                 for j in range(CHUNK):
                     new_u, new_v = update(xb[begin + j] * scale, ub[begin + j], vb[begin + j], m)
                     if moves:
@@ -78,13 +72,16 @@ def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
                             found[base + n] = base + begin + j
                             n += 1
             for i in range(whole * CHUNK, len(xb)):
+                if not abs(xb[i]) < inf:
+                    strange = 1
+                    continue
                 new_u, vb[i] = update(xb[i] * scale, ub[i], vb[i], m)
                 if moves:
                     ub[i] = new_u
                 if abs(vb[i]) >= edge:
                     found[base + n] = base + i
                     n += 1
-            counts[b] = n
+            counts[b] = NOT_FINITE if strange else n
 
     return numba.njit(cache=True, nogil=True, parallel=threads)(sweep)
 
@@ -102,17 +99,21 @@ def look(v: Any, edge: Any, counts: Any, found: Any) -> None:
     for b in range(len(counts)):
         base = b * BLOCK
         vb = v[base : min(base + BLOCK, len(v))]
-        n = 0
-        for begin in range(0, len(vb), CHUNK):
-            stop = min(begin + CHUNK, len(vb))
+        n, whole = 0, len(vb) // CHUNK
+        for c in range(whole):
+            begin = c * CHUNK
             above = np.int32(0)
-            for i in range(begin, stop):
-                above += np.int32(abs(vb[i]) >= edge)
+            for j in range(CHUNK):
+                above += np.int32(abs(vb[begin + j]) >= edge)
             if above:
-                for i in range(begin, stop):
-                    if abs(vb[i]) >= edge:
-                        found[base + n] = base + i
+                for j in range(CHUNK):
+                    if abs(vb[begin + j]) >= edge:
+                        found[base + n] = base + begin + j
                         n += 1
+        for i in range(whole * CHUNK, len(vb)):
+            if abs(vb[i]) >= edge:
+                found[base + n] = base + i
+                n += 1
         counts[b] = n
 
 
@@ -148,6 +149,17 @@ def choose(v: Any, counts: Any, found: Any, wanted: int) -> Any:
             chosen[at] = index[j]
             at += 1
     return chosen, least
+
+
+@numba.njit(cache=True, nogil=True)
+def clear(out: Any, begins: Any, shifts: Any, gaps: Any) -> None:
+    """Zero where `scatter` added."""
+    position, tensor = np.int64(-1), 0
+    for j in range(len(gaps)):
+        position += np.int64(gaps[j]) + 1
+        while position >= begins[tensor + 1]:
+            tensor += 1
+        out[position + shifts[tensor]] = 0
 
 
 @numba.njit(cache=True, nogil=True)

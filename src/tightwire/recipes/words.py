@@ -62,6 +62,20 @@ def _numbers(name: str, key: str, value: object) -> tuple[int, ...]:
         raise RecipeError(f"{name}:{key}={value}: give numbers joined by x, as 2x4") from None
 
 
+def number_or_word(text: str) -> object:
+    """A number, a truth value or nothing, if the text is one; else the text.
+
+    >>> [number_or_word(text) for text in ("3", "0.5", "none", "tree")]
+    [3, 0.5, None, 'tree']
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
 def say(value: object) -> str:
     """A parameter's value as it can be given; empty if only a script can make it.
 
