@@ -113,6 +113,20 @@ def keep_newest(folder: Path, count: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def find(folder: Path, now: Description) -> tuple[Path, int]:
+    """The checkpoint that a folder is, or the newest in it, and of how many workers; refuses one of another run."""
+    path = folder if (folder / "world.json").exists() else latest(folder)
+    if path is None:
+        raise CheckpointError(f"there is no complete checkpoint in {folder}")
+    before = read_description(path)
+    if before.tensors != now.tensors:
+        odd = sorted(set(map(str, before.tensors.items())) ^ set(map(str, now.tensors.items())))
+        raise CheckpointError(f"{path} is of another model: {odd[0]} differs; build the model it was saved from")
+    if before.recipe != now.recipe:
+        raise CheckpointError(f"{path} is of another recipe: it was {before.recipe}, this is {now.recipe}")
+    return path, before.workers
+
+
 def read_description(checkpoint: Path) -> Description:
     """What a checkpoint is of; refuses what is missing, damaged or too new."""
     manifest = _read_json(checkpoint / "world.json")

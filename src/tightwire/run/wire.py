@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tightwire.algebra.errors import CheckpointError, JoinError, UsageError
+from tightwire.algebra.errors import JoinError, UsageError
 from tightwire.algebra.recipe import AnyRecipe, describe, leaves
 from tightwire.algebra.split import Split
 from tightwire.algebra.tensors import canonical
@@ -207,17 +207,8 @@ class Wire:
 
     def load(self, folder: str | Path) -> list[str]:
         """Go on from a checkpoint, or from the newest one in a folder; says what another world changed."""
-        given = Path(folder)
-        path = given if (given / "world.json").exists() else checkpoint.latest(given)
-        if path is None:
-            raise CheckpointError(f"there is no complete checkpoint in {given}")
-        before, now = checkpoint.read_description(path), self._description()
-        if before.tensors != now.tensors:
-            odd = sorted(set(map(str, before.tensors.items())) ^ set(map(str, now.tensors.items())))
-            raise CheckpointError(f"{path} is of another model: {odd[0]} differs; build the model it was saved from")
-        if before.recipe != now.recipe:
-            raise CheckpointError(f"{path} is of another recipe: it was {before.recipe}, this is {now.recipe}")
-        changes = self.load_state_dict([checkpoint.read_rank(path, rank) for rank in range(before.workers)])
+        path, workers = checkpoint.find(Path(folder), self._description())
+        changes = self.load_state_dict([checkpoint.read_rank(path, rank) for rank in range(workers)])
         self._worker.emit(event.Restored, folder=str(path), changes=tuple(changes))
         return changes
 
