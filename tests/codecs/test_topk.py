@@ -44,9 +44,23 @@ def test_gaps_beyond_sixteen_bits_come_back(gap: int) -> None:
 
 
 @given(buckets(), densities)
-def test_payloads_have_six_bytes_an_element(x: Bucket, density: float) -> None:
+def test_payloads_have_six_bytes_an_element_or_four_and_a_bit_for_every_place(x: Bucket, density: float) -> None:
     selected = sum(kept(segment.numel, density) for segment in x.spec.segments)
-    assert encoded(topk(density), x).payload.nbytes == 6 * selected == topk(density).capacity(x.spec, At())
+    promised = 6 * selected if density < 1 / 16 else 4 * selected + -(-x.spec.numel // 8)
+    assert encoded(topk(density), x).payload.nbytes == promised == topk(density).capacity(x.spec, At())
+
+
+def test_bits_that_mark_other_places_are_refused() -> None:
+    codec, x = topk(0.5), bucket(1, -2, 3, 4, 5)
+    wire = encoded(codec, x).payload.wire
+    for last in (0b00111, 0b11111, 0b100110):
+        wire[-1] = last
+        out = Bucket.zeros(x.spec)
+        if last == 0b00111:
+            codec.decode_(out, Payload(wire), {}, At())  # as many, elsewhere
+            continue
+        with pytest.raises(PayloadError, match="places of 5 where 3 belong"):
+            codec.decode_(out, Payload(wire), {}, At())
 
 
 @given(buckets())
@@ -104,24 +118,26 @@ def test_decoding_adds_to_what_is_there() -> None:
 def test_a_density_may_change_during_the_run() -> None:
     codec = topk(staircase(0.5, 0.25))
     sizes = [codec.capacity(Spec.pack([("w", (16,))]), At(epochs=epoch)) for epoch in range(3)]
-    assert sizes == [6 * 8, 6 * 4, 6 * 4]
+    assert sizes == [4 * 8 + 2, 4 * 4 + 2, 4 * 4 + 2]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
 def test_a_payload_that_lost_bytes_is_refused(cut: int) -> None:
-    x = bucket(1.0, 2.0, 3.0, 4.0)
-    out = Bucket.zeros(x.spec)
-    wire = encoded(topk(1.0), x).payload.wire[:-cut]
-    with pytest.raises(PayloadError, match=f"{24 - cut} bytes is not a whole number of elements"):
-        topk(1.0).decode_(out, Payload(wire), {}, At())
-    assert not out.flat.any()
+    x = bucket(*range(1, 101))
+    for codec in (topk(0.04), topk(0.5)):
+        out, whole = Bucket.zeros(x.spec), encoded(codec, x).payload.wire
+        if codec.density == 0.5 and cut == 4:
+            continue  # one value less: the bits then mark too many
+        with pytest.raises(PayloadError, match=f"{len(whole) - cut} bytes is not a whole number of elements"):
+            codec.decode_(out, Payload(whole[:-cut]), {}, At())
+        assert not out.flat.any()
 
 
 def test_a_payload_for_a_larger_bucket_is_refused_and_nothing_is_added() -> None:
-    payload = encoded(topk(0.5), bucket(9.0, 0.0, 0.0, 8.0)).payload
-    out = Bucket.zeros(Spec.pack([("w", (3,))]))
-    with pytest.raises(PayloadError, match="position 3 of a bucket of 3"):
-        topk(0.5).decode_(out, payload, {}, At())
+    payload = encoded(topk(0.02), bucket(*[9.0] + [0.0] * 98 + [8.0])).payload
+    out = Bucket.zeros(Spec.pack([("w", (99,))]))
+    with pytest.raises(PayloadError, match="position 99 of a bucket of 99"):
+        topk(0.02).decode_(out, payload, {}, At())
     assert not out.flat.any()
 
 

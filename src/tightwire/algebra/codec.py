@@ -132,7 +132,7 @@ class Unbiased(Protocol):
 class Sparse(Protocol):
     """A codec whose payload is positions and values, so that it can be read without making anything dense."""
 
-    def read(self, wire: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+    def read(self, wire: Tensor, spec: Spec, at: At) -> tuple[Tensor, Tensor]:
         """Positions in the flat bucket and float32 values; a position may come with a value of 0."""
         ...
 

@@ -145,19 +145,29 @@ class Outer:
         return self.u.shape[0]
 
 
+@dataclass(frozen=True)
+class Few:
+    """What a bucket holds at some ascending positions; its tensors are 0 elsewhere, but for those of some names."""
+
+    index_K: Tensor  # noqa: N815
+    value_K: Tensor  # noqa: N815
+    but: frozenset[str]
+
+
 class Bucket(Mapping[str, Tensor]):
     """A flat tensor and its layout; ``bucket[name]`` is a view in the tensor's own shape.
 
     ``aside`` may hold factors of some of its matrices, for codecs that can use them; the values do not depend on it.
     ``loose`` holds tensors, and a factor each, that are not in ``flat`` yet: only a compressor that says that it takes
     them (`takes_loose`) is given such a bucket, and reads them where they lie.
+    ``few`` holds a sparse sum that is not in ``flat`` yet: only a bucket that ``may_be_few`` is left like that.
 
     >>> b = Bucket.zeros(Spec.pack([("w", (2, 2)), ("b", (2,))])); b["b"].add_(1); b.flat
     tensor([1., 1.])
     tensor([0., 0., 0., 0., 1., 1.])
     """
 
-    __slots__ = ("_places", "_views", "aside", "flat", "loose", "spec")
+    __slots__ = ("_places", "_views", "aside", "few", "flat", "loose", "may_be_few", "spec")
 
     def __init__(self, flat: Tensor, spec: Spec) -> None:
         assert flat.dim() == 1 and flat.numel() == spec.numel, (tuple(flat.shape), spec.numel)
@@ -167,6 +177,8 @@ class Bucket(Mapping[str, Tensor]):
         self.loose: dict[str, tuple[Tensor, float]] = {}
         self._places = {segment.key: segment for segment in spec.segments}
         self._views: dict[str, Tensor] = {}  # made once: a step asks for each twice
+        self.few: Few | None = None
+        self.may_be_few = False
 
     @classmethod
     def zeros(cls, spec: Spec) -> Bucket:
@@ -179,11 +191,20 @@ class Bucket(Mapping[str, Tensor]):
             self._views[key] = self.flat[place.offset : place.offset + place.numel].view(place.shape)
         return self._views[key]
 
+    def place(self, key: str) -> Segment:
+        """Where a tensor lies."""
+        return self._places[key]
+
     def fasten_(self) -> None:
-        """Put what is loose into its place."""
+        """Put what is loose, or few, into its place."""
         for key, (tensor, factor) in self.loose.items():
             torch.mul(tensor, factor, out=self[key])
         self.loose.clear()
+        if self.few is not None:
+            for key in self._places.keys() - self.few.but:
+                self[key].zero_()
+            self.flat[self.few.index_K] = self.few.value_K
+            self.few = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

@@ -119,7 +119,7 @@ class Choose:
         sparse_parts: list[tuple[Tensor, Tensor]] = []
         for number, (codec, share, wire) in enumerate(zip(self.codecs, self.shares(out.spec), pieces, strict=True)):
             if isinstance(codec, Sparse):
-                index_K, value_K = codec.read(wire, share.spec)
+                index_K, value_K = codec.read(wire, share.spec, at)
                 sparse_parts.append((share.outside(index_K), value_K))
                 continue
             local = payload.local[number] if payload.local is not None else None

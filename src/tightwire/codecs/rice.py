@@ -79,10 +79,15 @@ def _usual_k(count: int, numel: int) -> int:
     return min(_MOST_K, max(0, round(log2(max(1.0, 0.69 * numel / count)))))
 
 
+def likely_ks(count: int, numel: int) -> range:
+    """The k for gaps that are geometric, and its neighbours."""
+    usual = _usual_k(count, numel)
+    return range(max(0, usual - 3), min(_MOST_K, usual + 1) + 1)
+
+
 def _best_k(gap_K: Tensor, numel: int) -> int:
-    """The k that takes fewest bytes, among the usual one and its neighbours."""
-    count, usual = gap_K.numel(), _usual_k(gap_K.numel(), numel)
-    near = range(max(0, usual - 3), min(_MOST_K, usual + 1) + 1)
+    """The k that takes fewest bytes."""
+    count, near = gap_K.numel(), likely_ks(gap_K.numel(), numel)
     quotients = torch.stack([(gap_K >> k).sum() for k in near]).tolist()
     nbytes = [-(-count * k // 8) + -(-(count + total) // 8) for k, total in zip(near, quotients, strict=True)]
     return near[nbytes.index(min(nbytes))]

@@ -3,6 +3,7 @@
     kept_j = ⌈density · n_j⌉ positions of largest |x| in each tensor j
     wire   = values, then gaps:   6 bytes an element      values="float32", gaps="16bit"     the paper
                                   2.4 bytes at 0.001      values="log8",    gaps="rice"
+           = values, then a bit for every place, where 16-bit gaps would take more: from a density of 1/16 on
 
 Lin, Han, Mao, Wang, Dally: Deep Gradient Compression. ICLR 2018, arXiv 1712.01887.
 Selection is per tensor; positions are coded over the whole bucket, so one message serves all its tensors. What values
@@ -24,12 +25,14 @@ from tightwire.algebra.errors import PayloadError, RecipeError
 from tightwire.algebra.knob import Knob, value_at
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
-from tightwire.codecs.bitpack import gaps_from_index, index_from_gaps, most_gaps
+from tightwire.codecs.bitpack import gaps_from_index, index_from_gaps, most_gaps, pack_bits, unpack_bits
 from tightwire.codecs.levels import Levels, Width
 from tightwire.codecs.rice import index_from_rice, most_rice, rice_from_index
 
 Gaps = Literal["16bit", "rice"]
-_COUNT_NBYTES = 4  # a Rice-coded payload says how many it holds
+Positions = Literal["16bit", "rice", "bits"]
+COUNT_NBYTES = 4  # a Rice-coded payload says how many it holds
+_BITS_FROM = 1 / 16  # the density from which on a bit for every place is less than 16 for every element
 _SAMPLED_FROM = 1 << 16  # elements; smaller tensors are selected at once
 _SAMPLE = 1 << 13
 _SLACK = 1.3  # a sampled threshold aims at that many more than wanted
@@ -60,50 +63,76 @@ class TopK:
         """Nothing is kept."""
         return {}
 
+    def positions(self, at: At) -> Positions:
+        """How positions travel now: by the nominal density, so that everybody reads what everybody wrote."""
+        return "bits" if self.gaps == "16bit" and value_at(self.density, at) >= _BITS_FROM else self.gaps
+
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
         """Select, then write."""
         density = value_at(self.density, at)
         chosen = [s.offset + largest(flat, kept(s.numel, density)) for s, flat in x.segments()]
         index_K = torch.cat(chosen) if chosen else x.flat.new_empty(0, dtype=torch.int64)
-        wire, value_K = self.write(index_K, x.flat[index_K], x.spec)
+        wire, value_K = self.write(index_K, x.flat[index_K], x.spec, at)
         return Encoded(Payload(wire), SparseSent(index_K, value_K.to(x.flat.dtype)))
 
-    def write(self, index_K: Tensor, value_K: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+    def write(self, index_K: Tensor, value_K: Tensor, spec: Spec, at: At) -> tuple[Tensor, Tensor]:
         """Ascending positions and their values as bytes, and the values that the bytes stand for."""
+        if self.positions(at) == "16bit":
+            return self._write_gaps(index_K, value_K, spec)
         levels = Levels(self.values, len(spec.segments))
-        if self.gaps == "rice":
-            value_bytes, rounded_K = levels.write(value_K, tensor_of(index_K, spec, self.values))
-            count = torch.tensor([index_K.numel()], dtype=torch.int32).view(torch.uint8).to(index_K.device)
-            return torch.cat([count, value_bytes, rice_from_index(index_K, spec.numel)]), rounded_K
+        value_bytes, rounded_K = levels.write(value_K, tensor_of(index_K, spec, self.values))
+        if self.positions(at) == "bits":
+            kept_N = torch.zeros(spec.numel, dtype=torch.bool, device=index_K.device)
+            kept_N[index_K] = True
+            return torch.cat([value_bytes, pack_bits(kept_N)]), rounded_K
+        count = torch.tensor([index_K.numel()], dtype=torch.int32).view(torch.uint8).to(index_K.device)
+        return torch.cat([count, value_bytes, rice_from_index(index_K, spec.numel)]), rounded_K
+
+    def _write_gaps(self, index_K: Tensor, value_K: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
         if not index_K.numel():
             return index_K.new_empty(0, dtype=torch.uint8), value_K.float()
         gap_T, value_T = gaps_from_index(index_K, value_K.float())
         index_T = index_K if len(gap_T) == len(index_K) else index_from_gaps(gap_T, spec.numel)
+        levels = Levels(self.values, len(spec.segments))
         value_bytes, rounded_T = levels.write(value_T, tensor_of(index_T, spec, self.values))
         rounded_K = rounded_T if index_T is index_K else rounded_T[torch.searchsorted(index_T, index_K)]
         return torch.cat([value_bytes, gap_T.view(torch.uint8)]), rounded_K
 
-    def read(self, wire: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
+    def read(self, wire: Tensor, spec: Spec, at: At) -> tuple[Tensor, Tensor]:
         """Positions and values; fillers are positions of value 0."""
+        begin, end, count = self.frame(wire, spec, at)
+        tail = wire[end:].clone()
+        match self.positions(at):
+            case "rice":
+                index_T = index_from_rice(tail, count, spec.numel)
+            case "16bit":
+                index_T = index_from_gaps(tail.view(torch.int16), spec.numel)
+            case "bits":
+                index_T = torch.nonzero(unpack_bits(tail, 8 * tail.numel())).flatten()
+                if index_T.numel() != count or (count and int(index_T[-1]) >= spec.numel):
+                    raise PayloadError(f"bits mark {index_T.numel()} places of {spec.numel} where {count} belong")
         levels = Levels(self.values, len(spec.segments))
-        if self.gaps == "rice":
-            count = int(wire[:_COUNT_NBYTES].clone().view(torch.int32)) if wire.numel() >= _COUNT_NBYTES else -1
-            begin, end = _COUNT_NBYTES, _COUNT_NBYTES + levels.nbytes(max(0, count))
+        return index_T, levels.read(wire[begin:end].clone(), tensor_of(index_T, spec, self.values))
+
+    def frame(self, wire: Tensor, spec: Spec, at: At) -> tuple[int, int, int]:
+        """Where the values of a payload begin and end, and how many they are; refuses what cannot be one."""
+        levels, how = Levels(self.values, len(spec.segments)), self.positions(at)
+        if how == "rice":
+            count = int(wire[:COUNT_NBYTES].clone().view(torch.int32)) if wire.numel() >= COUNT_NBYTES else -1
+            begin, end = COUNT_NBYTES, COUNT_NBYTES + levels.nbytes(max(0, count))
             if not 0 <= count <= spec.numel or end > wire.numel():
                 raise PayloadError(f"a top-k payload of {wire.numel()} bytes cannot hold {count} elements")
-            index_T = index_from_rice(wire[end:], count, spec.numel)
-        else:
-            count, odd = divmod(max(0, wire.numel() - levels.scales_nbytes), levels.each_nbytes + 2)
-            begin, end = 0, levels.nbytes(count)
-            if odd or end + 2 * count != wire.numel():
-                raise PayloadError(f"a top-k payload of {wire.numel()} bytes is not a whole number of elements")
-            index_T = index_from_gaps(wire[end:].clone().view(torch.int16), spec.numel)
-        return index_T, levels.read(wire[begin:end].clone(), tensor_of(index_T, spec, self.values))
+            return begin, end, count
+        fixed, each = (-(-spec.numel // 8), 0) if how == "bits" else (0, 2)
+        count, odd = divmod(max(0, wire.numel() - fixed - levels.scales_nbytes), levels.each_nbytes + each)
+        if odd or levels.nbytes(count) + each * count + fixed != wire.numel():
+            raise PayloadError(f"a top-k payload of {wire.numel()} bytes is not a whole number of elements")
+        return 0, levels.nbytes(count), count
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add the values at their positions."""
-        index_T, value_T = self.read(payload.wire, out.spec)
+        index_T, value_T = self.read(payload.wire, out.spec, at)
         out.flat.index_add_(0, index_T, value_T.to(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:
@@ -111,8 +140,10 @@ class TopK:
         density = value_at(self.density, at)
         selected = sum(kept(s.numel, density) for s in spec.segments)
         levels = Levels(self.values, len(spec.segments))
-        if self.gaps == "rice":
-            return _COUNT_NBYTES + levels.nbytes(selected) + most_rice(selected, spec.numel)
+        if self.positions(at) == "rice":
+            return COUNT_NBYTES + levels.nbytes(selected) + most_rice(selected, spec.numel)
+        if self.positions(at) == "bits":
+            return levels.nbytes(selected) + -(-spec.numel // 8)
         most = most_gaps(selected, spec.numel)
         return levels.nbytes(most) + 2 * most
 

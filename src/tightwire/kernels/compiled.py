@@ -9,11 +9,11 @@ from types import ModuleType
 
 
 @cache
-def compiled(compiler: str, what: str) -> ModuleType | None:
-    """``kernels/COMPILER_topk.py``, or None with a notice, once, where its compiler is missing."""
+def compiled(compiler: str, what: str, family: str = "topk") -> ModuleType | None:
+    """``kernels/COMPILER_FAMILY.py``, or None with a notice, once, where its compiler is missing."""
     try:
         import_module(compiler)
-        return import_module(f"tightwire.kernels.{compiler}_topk")
+        return import_module(f"tightwire.kernels.{compiler}_{family}")
     except ImportError:
         warnings.warn(
             f"{compiler} is not installed: {what} takes several times as long; pip install {compiler}",

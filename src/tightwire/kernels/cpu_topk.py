@@ -12,25 +12,26 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from tightwire.algebra.codec import Ask, Codec, Encoded, Payload, Sent
+from tightwire.algebra.codec import Ask, Codec, Encoded, Payload, Sent, SparseSent
 from tightwire.algebra.compressor import Composed, Compressed, Compressor, Kept, refuse_not_finite
-from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.knob import value_at
 from tightwire.algebra.memory import Memory, bucket_of
-from tightwire.algebra.tensors import Bucket, Spec
+from tightwire.algebra.tensors import Bucket, Few, Spec
 from tightwire.algebra.world import At
-from tightwire.codecs.choose import Choose, Share, Vectors
-from tightwire.codecs.dense import dense
+from tightwire.codecs.choose import Choose, Share
 from tightwire.codecs.topk import TopK, kept, largest
 from tightwire.kernels.compiled import compiled
+from tightwire.kernels.cpu_many import add_marked, mark, marked
+from tightwire.kernels.cpu_wire import read, write
+from tightwire.kernels.parts import WithVectors, layout, shares_of, suits, topk_of
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
 SPARSE = 0.3  # a denser selection is no search for few
+FEW_PAYLOADS = 8  # merging lists pays for a few
 MANY, FEW = 5.0, 64  # survivors, in parts of those wanted and beyond them, that are fine
 
 
@@ -64,8 +65,6 @@ class KeptEdges(Kept):
 
     edges: dict[str, Edge] = field(default_factory=dict)
     searcher: Any = None
-    added: list[Any] = field(default_factory=list)  # gaps of the payloads whose sum the bucket holds …
-    version: int = -1  # … as long as nobody has written into it since
 
 
 @dataclass(frozen=True)
@@ -83,28 +82,40 @@ class FusedTopK:
 
     def compress(self, x: Bucket, kept: Kept, at: At) -> Generator[Ask, Tensor, Compressed]:
         """Update and select in one pass, then write."""
-        top = self.codec.rest if isinstance(self.codec, Choose) else self.codec
-        assert isinstance(top, TopK)
+        top = topk_of(self.codec)
         density = value_at(top.density, at)
-        worth_it = x.spec.numel >= max(1, self.from_numel) and density <= SPARSE and x.spec.dtype == torch.float32
-        kernel = (
-            compiled("numba", "selecting the largest gradients") if worth_it and isinstance(kept, KeptEdges) else None
-        )
+        worth_it = self._large(x.spec) and density <= SPARSE and isinstance(kept, KeptEdges)
+        kernel = compiled("numba", "selecting the largest gradients", "topk") if worth_it else None
         if kernel is None:
             x.fasten_()
             return (yield from Composed(self.memory, self.codec).compress(x, kept, at))
         assert isinstance(kept, KeptEdges)
         owed = bucket_of(kept.memory, "residual")
-        if isinstance(self.codec, TopK):
-            index_K = self._select(kernel, x, kept, density, frozenset())
-            wire, value_K = top.write(index_K, owed.flat[index_K], x.spec)
-            return Compressed(Payload(wire), PickedSent(index_K, value_K, None), owed)
-        vectors, rest = self.codec.shares(x.spec)
-        index_K = self._select(kernel, x, kept, density, frozenset(s.key for s in vectors.segments))
+        vectors, rest = shares_of(self.codec, x.spec)
+        sent: Sent
+        if (many := self._many(at)) is not None:
+            self._select(kernel, x, kept, density, frozenset(x))
+            wire, sent = mark(many, owed, rest, density)
+        else:
+            passed = frozenset(s.key for s in vectors.segments) if vectors is not None else frozenset[str]()
+            index_K = self._select(kernel, x, kept, density, passed)
+            inside_K = index_K if vectors is None else rest.inside(index_K)
+            wire, value_K = write(top, inside_K, owed.flat[index_K], rest.spec, at)
+            sent = SparseSent(index_K, value_K)
+        if vectors is None or not isinstance(self.codec, Choose):
+            return Compressed(Payload(wire), sent, owed)
         encoded: Encoded = yield from self.codec.choices[0][1].encode(vectors.take(owed), {}, at)
-        wire, value_K = top.write(rest.inside(index_K), owed.flat[index_K], rest.spec)
         whole = self.codec.frame([encoded.payload.wire, wire])
-        return Compressed(Payload(whole), PickedSent(index_K, value_K, (vectors, encoded.sent)), owed)
+        return Compressed(Payload(whole), WithVectors(sent, vectors, encoded.sent), owed)
+
+    def _large(self, spec: Spec) -> bool:
+        return spec.numel >= max(1, self.from_numel) and spec.dtype == torch.float32
+
+    def _many(self, at: At) -> Any:
+        """The loops for a selection that is no list, if it is none."""
+        top = topk_of(self.codec)
+        marks = top.positions(at) == "bits" and top.values == "float32"
+        return compiled("numba", "selecting many gradients", "many") if marks else None
 
     def _select(self, kernel: Any, x: Bucket, kept_: KeptEdges, density: float, passed: frozenset[str]) -> Tensor:
         """Take x in; ascending positions of the largest of what is owed then, none of the tensors passed over."""
@@ -139,61 +150,29 @@ class FusedTopK:
 
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """One after another, without making anything dense in between."""
-        kernel = self._adder(x)
-        if kernel is None or not isinstance(kept, KeptEdges):
+        loops = compiled("numba", "adding up sparse gradients", "wire") if self._large(x.spec) else None
+        if loops is None:
             Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
             return
-        places = self._places(x.spec)
-        pieces = [self._pieces(payload.wire) for payload in payloads]
-        self._empty(kernel, x, kept, places)
-        kept.added = []
-        for small, gaps, values in pieces:
-            if isinstance(self.codec, Choose):
-                vectors = self.codec.shares(x.spec)[0]
-                dense().decode_(mine := Bucket.zeros(vectors.spec), Payload(small), {}, at)
-                vectors.add_(x, mine)
-            if not kernel.scatter(x.flat.numpy(), *places, gaps, values):
-                x.flat.zero_()
-                raise PayloadError(f"gaps lead to a position beyond a bucket of {x.spec.numel} elements")
-            kept.added.append(gaps)
-        kept.version = x.flat._version
-
-    def _adder(self, x: Bucket) -> Any:
-        """The compiled part, if it reads these payloads."""
-        top = self.codec.rest if isinstance(self.codec, Choose) else self.codec
-        assert isinstance(top, TopK)
-        small = self.codec.choices[0][1] if isinstance(self.codec, Choose) else dense()
-        plain = (top.values, top.gaps) == ("float32", "16bit") and x.spec.dtype == torch.float32 and small == dense()
-        return compiled("numba", "adding up sparse gradients") if plain and x.spec.numel >= self.from_numel else None
-
-    def _places(self, spec: Spec) -> tuple[Any, Any]:
-        """Where tensors begin in the layout of the gaps, and how far from there they lie in the bucket."""
-        here = there = spec.segments
-        if isinstance(self.codec, Choose):
-            rest = self.codec.shares(spec)[1]
-            here, there = rest.spec.segments, rest.segments
-        begins = np.array([s.offset for s in here] + [here[-1].offset + here[-1].numel if here else 0])
-        return begins, np.array([b.offset - a.offset for a, b in zip(here, there, strict=True)] or [0])
-
-    def _pieces(self, wire: Tensor) -> tuple[Tensor, Any, Any]:
-        """Vectors, gaps and values of a payload."""
-        small, rest = self.codec.pieces(wire) if isinstance(self.codec, Choose) else (wire[:0], wire)
-        count, odd = divmod(rest.numel(), 6)
-        if odd:
-            raise PayloadError(f"a top-k payload of {rest.numel()} bytes is not a whole number of elements")
-        plain = rest.clone().numpy()
-        return small.clone(), plain[4 * count :].view(np.uint16), plain[: 4 * count].view(np.float32)
-
-    def _empty(self, kernel: Any, x: Bucket, kept_: KeptEdges, places: tuple[Any, Any]) -> None:
-        """X ← 0: only where the last sum was added, unless somebody wrote into the bucket since."""
-        if kept_.version != x.flat._version:
+        top, (vectors, rest) = topk_of(self.codec), shares_of(self.codec, x.spec)
+        wires = [payload.wire for payload in payloads]
+        whole = None if vectors is None else Bucket.zeros(vectors.spec)
+        if whole is not None and isinstance(self.codec, Choose):
+            pieces = [tuple(self.codec.pieces(wire)) for wire in wires]
+            for small, _ in pieces:
+                self.codec.choices[0][1].decode_(whole, Payload(small.clone()), {}, at)
+            wires = [wire for _, wire in pieces]
+        many = self._many(at)
+        parts = [marked(many, w, rest, top, at) if many else read(top, w, rest.spec, at) for w in wires]
+        x.few = None
+        if many or not x.may_be_few or len(parts) > FEW_PAYLOADS:
             x.flat.zero_()
-            return
-        for gaps in kept_.added:
-            kernel.clear(x.flat.numpy(), *places, gaps)
-        if isinstance(self.codec, Choose):
-            for s in self.codec.shares(x.spec)[0].segments:
-                x.flat[s.offset : s.offset + s.numel].zero_()
+        if vectors is not None and whole is not None:
+            vectors.put_(x, whole)
+        if many:
+            add_marked(many, x, rest, parts)
+        else:
+            _add(loops, x, rest, parts)
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Keep what was not sent."""
@@ -204,36 +183,19 @@ def _least(flat_N: Tensor, count: int) -> float:
     return float(flat_N[largest(flat_N, count)].abs().min())
 
 
-@dataclass(frozen=True)
-class PickedSent:
-    """Some positions, and some vectors whole."""
-
-    index_K: Tensor  # noqa: N815
-    value_K: Tensor  # noqa: N815
-    vectors: tuple[Share, Sent] | None
-
-    def subtract_from_(self, bucket: Bucket) -> None:
-        """Bucket ← bucket − sent."""
-        bucket.flat.index_add_(0, self.index_K, self.value_K, alpha=-1)
-        if self.vectors is not None:
-            share, sent = self.vectors
-            mine = share.take(bucket)
-            sent.subtract_from_(mine)
-            share.put_(bucket, mine)
-
-    def zero_where_sent_(self, bucket: Bucket) -> None:
-        """Forget what was selected; a vector that is sent whole has nothing stale."""
-        bucket.flat.index_fill_(0, self.index_K, 0)
-
-
-def suits(memory: Memory, codec: Codec) -> bool:
-    """Whether these parts are what the fused kernels do."""
-    if not isinstance(memory, MomentumCorrection | Residual) or memory.listens:
-        return False
-    if isinstance(codec, Choose) and len(codec.choices) == 1:
-        which, small = codec.choices[0]
-        return isinstance(codec.rest, TopK) and isinstance(which, Vectors) and not small.init(Spec(()))
-    return isinstance(codec, TopK)
+def _add(loops: Any, x: Bucket, rest: Share, parts: Sequence[tuple[Any, Any]]) -> None:
+    """The sum of what payloads carry, in their order: as a list where x may be one, else into x."""
+    begins, shifts = layout(rest)
+    for index, _ in parts:
+        loops.move(index, begins, shifts)
+    if not x.may_be_few or len(parts) > FEW_PAYLOADS:
+        for index, value in parts:
+            loops.add(x.flat.numpy(), index, value)
+        return
+    (where, total), *others = parts
+    for index, value in others:
+        where, total = loops.merge(where, total, index, value)
+    x.few = Few(torch.from_numpy(where), torch.from_numpy(total), frozenset(x) - {s.key for s in rest.segments})
 
 
 def fused_topk(memory: Memory, codec: Codec, device: torch.device) -> Compressor | None:

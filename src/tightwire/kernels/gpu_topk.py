@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tightwire.algebra.codec import Ask, Codec, Encoded, Payload
+from tightwire.algebra.codec import Ask, Codec, Encoded, Payload, SparseSent
 from tightwire.algebra.compressor import Composed, Compressed, Compressor, Kept, refuse_not_finite
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.knob import value_at
@@ -23,7 +23,8 @@ from tightwire.algebra.world import At
 from tightwire.codecs.choose import Choose
 from tightwire.codecs.topk import TopK, kept, largest
 from tightwire.kernels.compiled import compiled
-from tightwire.kernels.cpu_topk import FEW, SPARSE, PickedSent, suits
+from tightwire.kernels.cpu_topk import FEW, SPARSE
+from tightwire.kernels.parts import WithVectors, suits, topk_of
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
@@ -102,23 +103,22 @@ class FusedTopKGpu:
 
     def compress(self, x: Bucket, kept: Kept, at: At) -> Generator[Ask, Tensor, Compressed]:
         """Update and select, then write."""
-        top = self.codec.rest if isinstance(self.codec, Choose) else self.codec
-        assert isinstance(top, TopK)
+        top = topk_of(self.codec)
         density = value_at(top.density, at)
         worth_it = x.spec.numel >= max(1, self.from_numel) and density <= SPARSE and x.spec.dtype == torch.float32
-        kernel = compiled("triton", "selecting the largest gradients on the GPU") if worth_it else None
+        kernel = compiled("triton", "selecting the largest gradients on the GPU", "topk") if worth_it else None
         if kernel is None or not isinstance(kept, KeptTables):
             return (yield from Composed(self.memory, self.codec).compress(x, kept, at))
         owed = bucket_of(kept.memory, "residual")
         index_K = self.select(kernel, x, kept, density)
         if isinstance(self.codec, TopK):
-            wire, value_K = top.write(index_K, owed.flat[index_K], x.spec)
-            return Compressed(Payload(wire), PickedSent(index_K, value_K, None), owed)
+            wire, value_K = top.write(index_K, owed.flat[index_K], x.spec, at)
+            return Compressed(Payload(wire), SparseSent(index_K, value_K), owed)
         vectors, rest = self.codec.shares(x.spec)
         encoded: Encoded = yield from self.codec.choices[0][1].encode(vectors.take(owed), {}, at)
-        wire, value_K = top.write(rest.inside(index_K), owed.flat[index_K], rest.spec)
+        wire, value_K = top.write(rest.inside(index_K), owed.flat[index_K], rest.spec, at)
         whole = self.codec.frame([encoded.payload.wire, wire])
-        return Compressed(Payload(whole), PickedSent(index_K, value_K, (vectors, encoded.sent)), owed)
+        return Compressed(Payload(whole), WithVectors(SparseSent(index_K, value_K), vectors, encoded.sent), owed)
 
     def select(self, kernel: Any, x: Bucket, kept_: KeptTables, density: float) -> Tensor:
         """Take x in; ascending positions of the largest of what is owed then."""
@@ -176,8 +176,12 @@ class FusedTopKGpu:
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """Positions of all payloads at once, then values one payload after another: the same bits on every rank."""
         top = self.codec if isinstance(self.codec, TopK) else None
-        kernel = compiled("triton", "adding up sparse gradients on the GPU")
-        plain = top is not None and (top.values, top.gaps) == ("float32", "16bit") and x.spec.dtype == torch.float32
+        kernel = compiled("triton", "adding up sparse gradients on the GPU", "topk")
+        plain = (
+            top is not None
+            and (top.values, top.positions(at)) == ("float32", "16bit")
+            and x.spec.dtype == torch.float32
+        )
         if kernel is None or not plain or any(payload.nbytes % 6 for payload in payloads):
             Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
             return

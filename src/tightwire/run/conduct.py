@@ -61,6 +61,7 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     capacity = codec.capacity(parcel.x.spec, at)
     if isinstance(exchange, Switches) and exchange.densely(capacity, parcel.x.spec.nbytes, at.world):
         _decode_all(lane, parcel, [done.payload], at)
+        parcel.x.fasten_()
         transport.ledger.produced(parcel.x.flat.nbytes)
         transport.reduce_(parcel.x.flat, allreduce(), members, entry)
     else:
