@@ -27,6 +27,7 @@ from tightwire.algebra.recipe import AnyRecipe
 from tightwire.exchanges.allreduce import ring
 from tightwire.recipes import dgc, sync_sgd
 from tightwire.recipes.dgc import warm_up
+from tightwire.run.checkpoint import keep_newest
 
 WORKERS, BATCH, BPTT, RATE, CLIP = 4, 20, 35, 20.0, 0.25
 
@@ -88,11 +89,13 @@ def train(rank: int, asked: argparse.Namespace, texts: dict[str, Tensor], log: l
             if rank == 0:
                 test = perplexity(model, texts["test"])
                 log.append(row(epoch, valid, test, time.perf_counter() - begin, optimizer, sent, wire.ledger.state()))
-                (asked.state / "log.json").write_text(json.dumps(log))
                 print(log[-1], flush=True)
+            wire.save(asked.state / "checkpoint")
+            if rank == 0:  # only now: a log that is ahead of its checkpoint would lie
+                keep_newest(asked.state / "checkpoint", 1)
+                (asked.state / "log.json").write_text(json.dumps(log))
             if wire.agree(time.perf_counter() - begin > 60 * asked.minutes):
                 break
-        wire.save(asked.state / "checkpoint")
 
 
 def row(
@@ -103,6 +106,7 @@ def row(
     return {
         "epoch": epoch + 1, "valid": valid, "test": test, "seconds": seconds,
         "next_rate": optimizer.param_groups[0]["lr"], "payload_ratio": dense / payload if payload else None,
+        "gpu": torch.cuda.get_device_name(),
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tightwire import recipes, testing
+    from tightwire import compress, recipes, testing
     from tightwire.algebra.errors import TightwireError
     from tightwire.algebra.recipe import forever, parts, phases, tiers, ways
     from tightwire.run.ddp import ddp_hook
@@ -27,6 +27,7 @@ __all__ = [
     "Settings",
     "TightwireError",
     "Wire",
+    "compress",
     "ddp_hook",
     "forever",
     "join",
@@ -55,7 +56,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("recipes", "testing"):
+    if name in ("compress", "recipes", "testing"):
         return import_module(f"tightwire.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from tightwire.cli import compare, doctor, lab, recipes, report, resume, train
+from tightwire.cli import compare, doctor, inspect, lab, recipes, report, resume, shrink, train
 
 app = typer.Typer(
     help="Train deep networks over narrow wires: every method a recipe, every byte counted.",
@@ -16,7 +16,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: tightwire train --recipe local-sgd, or tightwire compare --recipes sync-sgd,dgc --lab 100mbit",
 )
-for module in (recipes, train, compare, report, resume, lab, doctor):
+for module in (recipes, train, compare, report, resume, lab, shrink, inspect, doctor):
     module.add_to(app)
 
 

@@ -5,7 +5,7 @@
 
 Bits of several tensors follow each other without a gap, lowest first, as `codecs.bitpack.pack_bits` writes them.
 """
-# mypy: disable-error-code="untyped-decorator"
+# mypy: disable-error-code="untyped-decorator,import-untyped,assignment"
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LINES = 4096
 _SURE = 5.0  # standard errors between a sampled quantile and the true one
 
 
-@intrinsic
-def _lowest(typingctx: Any, word: Any) -> Any:
-    """The place of a word's lowest one."""
-
+def _place_of_lowest(typingctx: Any, word: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), generate
+
+
+_lowest: Any = intrinsic(_place_of_lowest)  # the place of a word's lowest one: an instruction of the processor
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

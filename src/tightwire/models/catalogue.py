@@ -23,6 +23,7 @@ def make(name: str, *, inputs: tuple[int, ...], classes: int, **options: Any) ->
         resnet20, resnet56           shortcut="pad" | "project", last_gamma=1.0
         resnet18, resnet50           stem="auto" | "large" | "small", last_gamma=1.0
         vgg16                        norm="none" | "batch"
+        mobilenet-v2                 dropout=0.2
         lstm-lm                      width=1500, layers=2, dropout=0.65
 
     >>> [type(layer).__name__ for layer in make("mlp", inputs=(64,), classes=10)]

@@ -75,6 +75,12 @@ MODELS: dict[str, ModelName] = {
             138_357_544, (3, 224, 224), 1000, "images", f"{_HOME}.vgg:vgg16",
         ),
         ModelName(
+            "mobilenet-v2", "inverted residual blocks, one 3×3 convolution a channel",
+            "Sandler, Howard, Zhu, Zhmoginov, Chen: MobileNetV2: Inverted Residuals and Linear Bottlenecks. CVPR 2018, "
+            "arXiv 1801.04381",
+            3_504_872, (3, 224, 224), 1000, "images", f"{_HOME}.mobilenet:mobilenet_v2",
+        ),
+        ModelName(
             "alexnet", "5 convolutions, three of them in two groups, 3 fully connected layers (Caffe's variant)",
             "Krizhevsky, Sutskever, Hinton: ImageNet Classification with Deep Convolutional Neural Networks. NIPS 2012",
             60_965_224, (3, 227, 227), 1000, "images", f"{_HOME}.alexnet:alexnet",

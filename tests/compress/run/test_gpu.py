@@ -1,0 +1,51 @@
+"""The same network on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.compress.run.test_build import shared
+from tightwire.compress.errors import CompressError
+from tightwire.compress.run import build, choices
+from tightwire.compress.run.gpu import coded
+from tightwire.kernels.codebook import ListedCodes, PackedCodes
+
+CPU = torch.device("cpu")
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(108, 40), nn.ReLU(), nn.Linear(40, 5))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("batch", [1, 7, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_network_on_the_gpu_computes_what_the_dense_one_does(batch: int, dtype: torch.dtype) -> None:
+    weights = {
+        "0.weight": shared((3, 2, 3, 3)),
+        "3.weight": shared((40, 108), centroids=100),
+        "5.weight": shared((5, 40)),
+    }
+    dense, built = net().eval(), net().to(dtype)
+    built.load_state_dict(dense.state_dict())
+    for name, tensor in weights.items():
+        dict(dense.named_parameters())[name].data.copy_(tensor.dense())
+    build(built, weights, device="cuda")
+    assert [choice.form for choice in choices(built)] == ["dense", "compressed", "compressed"]
+    x = torch.randn(batch, 2, 8, 8)
+    want = dense(x)
+    near = 1e-4 if dtype == torch.float32 else 2e-2
+    assert torch.allclose(built(x.to("cuda", dtype)).float().cpu(), want, atol=near * float(want.abs().max()))
+    with pytest.raises(CompressError, match="built for cuda"):
+        built(x.to(dtype))
+
+
+def test_the_layout_of_fewer_bytes_is_taken() -> None:
+    few, some = shared((50, 100), centroids=7), shared((50, 100), granularity="filter", centroids=7)
+    some.code_N[:] = 0
+    some.code_N[:20] = 3
+    assert isinstance(coded(few, CPU), PackedCodes)
+    assert isinstance(coded(some, CPU), ListedCodes)

@@ -1,0 +1,101 @@
+"""The training loop: seeded, follows its settings, leaves modes as they were; crops, and equalised norms."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+from tightwire.compress.augment import MARGIN, crop_flip
+from tightwire.compress.equalise import equalise_
+from tightwire.compress.errors import CompressError
+from tightwire.compress.retrain import Examples, Training, evaluate, train
+from tightwire.models import make
+
+
+def examples(count: int = 200) -> Examples:
+    x = torch.randn(count, 6)
+    return Examples(x, (x[:, 0] > 0).long())
+
+
+def small() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize(
+    "settings", [Training(epochs=2, batch=32), Training(epochs=2, batch=32, optimizer="sgd", lr=0.1)]
+)
+def test_the_same_seed_gives_the_same_weights(settings: Training) -> None:
+    some, weights = examples(), []
+    for seed in (0, 0, 1):
+        model = small()
+        train(model, some, Training(**{**settings.__dict__, "seed": seed}))
+        weights.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_steps_are_counted_and_the_rate_falls() -> None:
+    steps: list[tuple[int, int]] = []
+    model = small().eval()
+    train(model, examples(100), Training(epochs=2.5, batch=32), told=lambda *told: steps.append(told))
+    assert steps[-1] == (8, 8) and not model.training  # 3 whole batches an epoch
+    train(model, examples(5), Training(epochs=2, batch=32), told=lambda *told: steps.append(told))
+    assert steps[-1] == (2, 2)  # fewer samples than a batch: the batch is all of them
+    with pytest.raises(CompressError, match="optimizer='lion'"):
+        train(model, examples(), Training(optimizer="lion"))  # type: ignore[arg-type]
+
+
+def test_a_teacher_is_followed() -> None:
+    some, teacher = examples(), small()
+    with torch.no_grad():
+        teacher[2].weight.mul_(-5)  # type: ignore[index, operator, union-attr]
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    train(model, some, Training(epochs=40, batch=20, lr=0.02, soft=1.0), teacher=teacher.eval())
+    agreement = (model(some.x_N).argmax(1) == teacher(some.x_N).argmax(1)).float().mean()
+    assert agreement > 0.95 and evaluate(teacher, some).accuracy < 0.9
+
+
+def test_a_part_to_decide_by_is_apart() -> None:
+    some = Examples(torch.arange(24.0)[:, None], torch.arange(24))
+    rest, part = some.cut(12)
+    assert part.y_N.tolist() == [11, 23] and sorted(rest.y_N.tolist() + part.y_N.tolist()) == list(range(24))
+
+
+def test_crops_are_shifts_over_zeros_and_mirrors() -> None:
+    x = torch.rand(64, 2, 6, 6) + 1
+    out = crop_flip(x, torch.Generator().manual_seed(3))
+    padded = nn.functional.pad(x, (MARGIN,) * 4)
+    seen = set()
+    for image, moved in zip(padded, out, strict=True):
+        cuts = {
+            (down, right, mirrored): image[:, down : down + 6, right : right + 6].flip([-1] if mirrored else [])
+            for down in range(2 * MARGIN + 1)
+            for right in range(2 * MARGIN + 1)
+            for mirrored in (False, True)
+        }
+        places = [place for place, cut in cuts.items() if torch.equal(moved, cut)]
+        assert places
+        seen.add(places[0])
+    assert len(seen) > 30 and {mirrored for _, _, mirrored in seen} == {True, False}
+
+
+@pytest.mark.parametrize("name", ["resnet20", "mobilenet-v2"])
+def test_an_equalised_network_is_the_same_network(name: str) -> None:
+    model = make(name, inputs=(3, 32, 32), classes=10)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 2)
+            nn.init.normal_(module.running_mean, 0, 0.3)  # type: ignore[arg-type]
+            nn.init.uniform_(module.running_var, 0.5, 2)  # type: ignore[arg-type]
+    model.eval()
+    x, before = torch.randn(4, 3, 32, 32), deepcopy(model)
+    done = equalise_(model)
+    assert len(done) == sum(isinstance(m, nn.Conv2d) for m in model.modules())
+    with torch.no_grad():
+        assert torch.allclose(model(x), before(x), rtol=1e-3, atol=1e-4)
+    for path in done:
+        filters = model.get_submodule(path).weight.flatten(1).square().mean(1)  # type: ignore[operator, union-attr]
+        assert filters.max() <= 1.01 * filters.min()
