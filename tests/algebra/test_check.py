@@ -25,6 +25,7 @@ from tightwire.exchanges.gather import gather
 from tightwire.exchanges.neighbors import neighbors
 from tightwire.exchanges.owners import owners
 from tightwire.exchanges.server import server
+from tightwire.exchanges.shared import shared_center
 from tightwire.memories.momentum import momentum_correction
 from tightwire.memories.nothing import nothing
 from tightwire.memories.residual import residual
@@ -35,6 +36,7 @@ from tightwire.rules.add import add
 from tightwire.rules.average import average
 from tightwire.rules.signals import progress, weights
 from tightwire.rules.yours import Yours, yours
+from tightwire.schedules.bounded import ssp
 from tightwire.schedules.clock import asynchronous, every
 from tightwire.splits.timetable import layerwise
 
@@ -166,6 +168,18 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "a tier that remembers": (
         lambda: check(tiers(recipe("in", memory=residual(), exchange=ring()), A)),
         ("in: inside a tier", "Residual(", "use tiers(sync_sgd(), …)"),
+    ),
+    "a codec in one memory": (
+        lambda: recipe("m", codec=topk(0.5), exchange=shared_center(), schedule=asynchronous()),
+        ("m: codec=TopK(", "needs a server", "use exchange=server()"),
+    ),
+    "a schedule that waits in one memory": (
+        lambda: recipe("m", exchange=shared_center(), schedule=ssp(2)),
+        ("m: schedule=", "needs a server", "use exchange=server()"),
+    ),
+    "tiers in one memory": (
+        lambda: check(tiers(A, recipe("m", exchange=shared_center(), schedule=asynchronous()))),
+        ("m: in SharedCenter(", "not for a group", "use exchange=server()"),
     ),
     "tiers that average": (
         lambda: check(tiers(A, local_sgd())),

@@ -20,7 +20,7 @@ from tightwire.telemetry.follow import Follower
 
 pytestmark = pytest.mark.processes
 KEYS = {
-    "recipe", "params", "workers", "model", "data", "shards", "seed", "steps", "epochs", "seconds",
+    "recipe", "params", "workers", "model", "data", "shards", "seed", "steps", "samples", "epochs", "seconds",
     "samples_per_second", "test_accuracy", "wire", "staleness", "faults",
 }  # fmt: skip
 in_lab = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

@@ -180,7 +180,7 @@ def test_bounded_delay_bounds_staleness(seed: int, delay: int, workers: int) -> 
     seen = descend(bounded_delay(delay), workers, steps=10, order=Earliest(), times=jitter(seed))
     staleness = seen[0].staleness
     assert staleness is not None and staleness["max"] <= delay
-    assert sum(staleness["counts"].values()) == 10 * workers
+    assert sum(staleness["histogram"].values()) == 10 * workers
 
 
 @given(seed=st.integers(0, 10**6), bound=st.integers(0, 3), workers=st.integers(1, 4))
@@ -188,7 +188,7 @@ def test_asysg_con_applies_nothing_older_than_its_bound(seed: int, bound: int, w
     seen = descend(asysg_con(2, bound=bound), workers, steps=10, lr=0.02, order=Earliest(), times=jitter(seed))
     staleness = seen[0].staleness
     assert staleness is not None and staleness["max"] <= bound
-    assert sum(staleness["counts"].values()) + staleness["dropped"] == 10 * workers
+    assert sum(staleness["histogram"].values()) + staleness["dropped"] == 10 * workers
     if workers == 1:
         assert staleness["max"] == staleness["dropped"] == 0
 
@@ -241,7 +241,7 @@ def test_late_gradients_are_counted_and_lost_or_kept() -> None:
     dropped = descend(backup_workers(), 3, steps=6, order=Earliest(), times=slow)
     assert dropped[0].staleness is not None
     assert dropped[0].staleness["dropped"] > 0
-    assert set(dropped[0].staleness["counts"]) == {"0"}
+    assert set(dropped[0].staleness["histogram"]) == {"0"}
     kept = descend(backup_workers(late="refund"), 3, steps=6, order=Earliest(), times=slow)
     assert not torch.equal(kept[0].answer, dropped[0].answer)
 
@@ -333,7 +333,7 @@ def test_members_of_a_group_hold_the_same_weights(seed: int) -> None:
     assert torch.equal(seen[0].weights[-1], seen[1].weights[-1])
     assert torch.equal(seen[2].weights[-1], seen[3].weights[-1])
     assert seen[0].staleness is not None
-    assert sum(seen[0].staleness["counts"].values()) == 2 * 6, "a group pushes once a step"
+    assert sum(seen[0].staleness["histogram"].values()) == 2 * 6, "a group pushes once a step"
 
 
 @given(seed=st.integers(0, 1000))

@@ -12,7 +12,7 @@ import torch
 from tests.server.shards import ORIGIN, flat, push, shard, shard_with_optimizer
 from tightwire.run.tree import put_together, take_apart
 from tightwire.schedules.clock import asynchronous, every_step
-from tightwire.server.events import Export, Exported, Import, Taken
+from tightwire.server.events import Export, Exported, Import, Rest, Taken
 from tightwire.server.shard import Shard
 
 
@@ -96,3 +96,14 @@ def test_what_was_exported_does_not_change_when_the_shard_goes_on(make: Callable
     for worker in range(3):
         made.handle(push(worker, 1, version=1))
     assert str(exported) == before
+
+
+def test_who_rests_while_a_state_is_put_back_still_rests() -> None:
+    """A worker may wait for all others before rank 0 has brought the state; it must not be forgotten."""
+    made = shard(every_step(), workers=2)
+    state = made.state()
+    made.handle(Rest(1))
+    made.handle(Import(0, state, False))
+    assert made.resting == {1}
+    made.handle(Rest(0))
+    assert not made.resting, "both have come"

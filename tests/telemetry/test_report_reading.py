@@ -106,7 +106,7 @@ def test_measured_over_ledger_takes_both_directions(tmp_path: Path) -> None:
 
 
 def test_staleness_and_its_histogram(tmp_path: Path) -> None:
-    stale = {"mean": 1.5, "max": 3, "counts": {"10": 1, "2": 5}}
+    stale = {"mean": 1.5, "max": 3, "histogram": {"10": 1, "2": 5}}
     figures = read_run(write_run(tmp_path / "one", result={"staleness": stale})).figures
     assert (figures.staleness_mean, figures.staleness_max) == (1.5, 3)
     assert list(figures.staleness_counts.items()) == [(2, 5.0), (10, 1.0)]
@@ -259,7 +259,8 @@ def test_a_damaged_configuration(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("result", [{"seconds": "long"}, {"wire": 3}, {"staleness": {"mean": []}},
-                                    {"faults": {"restarts": True}}, {"staleness": {"counts": {"old": 1}}}])  # fmt: skip
+                                    {"faults": {"restarts": True}},
+                                    {"staleness": {"histogram": {"old": 1}}}])  # fmt: skip
 def test_a_damaged_result(tmp_path: Path, result: dict[str, Any]) -> None:
     with pytest.raises(ReportError, match=r"result\.json is damaged: .* leave out the run"):
         read_run(write_run(tmp_path / "one", result=result))

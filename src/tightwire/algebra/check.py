@@ -7,7 +7,8 @@ from itertools import pairwise
 from tightwire.algebra.codec import Codec
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe, Leaf, Parts, Phase, Phases, Recipe, Tiers, Ways, forever, leaves
-from tightwire.algebra.rule import Local, Rule
+from tightwire.algebra.rule import Local, Measures, Rule
+from tightwire.algebra.schedule import Meta, Verdict, View
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import START
 
@@ -23,6 +24,7 @@ def check(recipe: AnyRecipe) -> AnyRecipe:
         _check_payload(leaf.recipe)
         _check_directions(leaf.recipe)
         _check_clock(leaf.recipe)
+        _check_memory(leaf.recipe)
         _check_split(leaf.recipe)
         _check_tiers(leaf)
     return recipe
@@ -171,7 +173,7 @@ def _check_clock(r: Recipe) -> None:
             f"{r.name}: {r.exchange} needs all workers at once, schedule={r.schedule} lets them run apart; "
             "use exchange=server(), or schedule=every_step() or every(tau)"
         )
-    if r.exchange.pattern == "server" and r.send.when == "backward" and not r.schedule.due(0).push:
+    if r.exchange.pattern in ("server", "memory") and r.send.when == "backward" and not r.schedule.due(0).push:
         raise RecipeError(
             f"{r.name}: schedule={r.schedule} does not push every gradient, and nothing moves the worker in between; "
             "use asynchronous(push=1)"
@@ -181,6 +183,23 @@ def _check_clock(r: Recipe) -> None:
         raise RecipeError(
             f"{r.name}: your optimizer steps on exchanged gradients, but schedule={r.schedule} exchanges none at step "
             f"{skipped[0]}; use schedule=every_step(), or local=yours() with send=weights() or progress()"
+        )
+
+
+def _check_memory(r: Recipe) -> None:
+    """A centre in one memory has nobody who could decode, hold, delay or measure."""
+    if r.exchange.pattern != "memory":
+        return
+    far = 10**6  # a worker that is far ahead, with a contribution that is as old
+    view, meta = View(far, {0: far, 1: 0}), Meta(0, far - 1)
+    waits = r.schedule.admit(view, meta) is not Verdict.APPLY or not r.schedule.serve(view, meta)
+    odd = {"codec": not r.up[1].identity, "memory": r.up[0].keeps, "schedule": waits,
+           "center": isinstance(r.center, Measures)}  # fmt: skip
+    axis = next((axis for axis, is_odd in odd.items() if is_odd), None)
+    if axis is not None:
+        raise RecipeError(
+            f"{r.name}: {axis}={getattr(r, axis)} needs a server; a centre in one memory is written to by every worker "
+            "itself, at once and as it is: use exchange=server()"
         )
 
 
@@ -200,6 +219,11 @@ def _check_tiers(leaf: Leaf) -> None:
         raise RecipeError(
             f"{inner.name}: inside a tier only a plain sum is understood, not exchange={inner.exchange}, "
             f"codec={inner.codec}, memory={inner.memory}; use tiers(sync_sgd(), …)"
+        )
+    if leaf.recipe.exchange.pattern == "memory":
+        raise RecipeError(
+            f"{leaf.recipe.name}: in {leaf.recipe.exchange} every worker stands for itself, not for a group; use "
+            "exchange=server()"
         )
     if leaf.recipe.send.when != "backward":
         raise RecipeError(

@@ -20,7 +20,7 @@ from typing import Literal, Protocol, runtime_checkable
 from tightwire.algebra.codec import Combines
 from tightwire.algebra.world import START, At, World
 
-Pattern = Literal["reduce", "gather", "owners", "peers", "server", "nobody"]
+Pattern = Literal["reduce", "gather", "owners", "peers", "server", "memory", "nobody"]
 """The shape of an exchange, which decides where encoding and decoding happen:
 
     reduce   encode → payloads are added on the way → decode once
@@ -28,6 +28,7 @@ Pattern = Literal["reduce", "gather", "owners", "peers", "server", "nobody"]
     owners   encode a piece for each owner → owner decodes, adds, encodes again → everybody decodes
     peers    encode → some payloads reach some workers → each takes the mean of its own and what it got
     server   encode → a parameter server decodes, applies its rule → the centre comes back
+    memory   nothing leaves: every worker reads and writes one centre by itself, without locks
     nobody   nothing leaves
 """
 

@@ -6,7 +6,7 @@ Two links implement it: `links.loop` (P workers in one process, deterministic) a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -47,6 +47,27 @@ class Machine(Protocol):
         ...
 
 
+@runtime_checkable
+class Awaits(Protocol):
+    """A machine that knows for whom those who ask it wait."""
+
+    def awaited(self) -> tuple[int, ...]:
+        """The workers that take part and have not come."""
+        ...
+
+
+class Form(Protocol):
+    """How what is said to a machine, and what it replies, becomes plain data and tensors, and itself again."""
+
+    def pack(self, message: Any) -> tuple[Any, list[Tensor]]:
+        """Data that JSON can hold, and the tensors that it names by their place in the list."""
+        ...
+
+    def unpack(self, data: Any, tensors: Sequence[Tensor]) -> Any:
+        """The reverse; raises `PayloadError` for what no `pack` made."""
+        ...
+
+
 class Link(Protocol):
     """One worker's connection to the others."""
 
@@ -77,8 +98,8 @@ class Link(Protocol):
         """Start a collective of `torch.distributed` in place, or None where the link has none of that name."""
         ...
 
-    def host(self, name: str, make: Callable[[], Machine]) -> None:
-        """Have a machine that all workers can ask; the first caller makes it."""
+    def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
+        """Have a machine that all workers can ask; rank ``on`` keeps it where there are several processes."""
         ...
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
@@ -89,6 +110,10 @@ class Link(Protocol):
         """A flat tensor in memory that all workers of this machine see. All of them call this, in the same order."""
         ...
 
-    def close(self) -> None:
-        """Let go of everything the link opened."""
+    def count(self, name: str, amount: int) -> int:
+        """Add to a number that all workers share and return what it is then; nobody is waited for."""
+        ...
+
+    def close(self, *, abandon: bool = False) -> None:
+        """Let go of everything the link opened, once nobody asks its machines; ``abandon`` does not wait for that."""
         ...

@@ -42,6 +42,13 @@ class Shards(StrEnum):
     sorted = "sorted"
 
 
+class Engines(StrEnum):
+    """How workers run."""
+
+    processes = "processes"
+    inside = "inside"
+
+
 class Devices(StrEnum):
     """Where workers compute."""
 
@@ -68,6 +75,9 @@ _OPTIONS: dict[str, Any] = {
     ),
     "epochs": _option(float | None, "How long to train (default 30).", _WORK),
     "steps": _option(int | None, "How long to train, in steps instead.", _WORK),
+    "samples": _option(
+        int | None, "How long to train, in samples of all workers together; the fast ones take more steps.", _WORK
+    ),
     "batch": _option(int, "Samples a worker and step.", _WORK),
     "optimizer": _option(Optimizers, "What sits in your optimizer's seat.", _WORK),
     "lr": _option(float | None, "Learning rate (default: the recipe's).", _WORK),
@@ -88,13 +98,14 @@ _OPTIONS: dict[str, Any] = {
     "link": _option(str | None, "Slow the wire down in user space instead (no root).", _MACHINES, metavar=_LINK),
     "delays": _option(
         str | None,
-        "In one process: how long steps pretend to take, lognormal:SIGMA (default lognormal:0.1).",
+        "Hold up every step: by TIME (default 20ms) times a lognormal factor of this SIGMA; real processes sleep.",
         _MACHINES,
-        metavar="KIND:SIGMA",
+        metavar="lognormal:SIGMA[:TIME]",
     ),
     "straggler": _option(
-        str | None, "In one process: a worker that pretends to be slower.", _MACHINES, metavar="RANK:FACTORx"
+        str | None, "A worker that is held up so many times as long.", _MACHINES, metavar="RANK:FACTORx"
     ),
+    "engine": _option(Engines, "inside: all workers in one process, deterministic, time pretended.", _MACHINES),
     "save_every": _option(int, "Steps between checkpoints.", _SURVIVE, "--save-every"),
     "restarts": _option(int, "How often dead workers are started anew.", _SURVIVE),
     "tensorboard": _option(bool, "Also write TensorBoard scalars into the run's folder.", _WORK),

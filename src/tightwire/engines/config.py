@@ -27,6 +27,7 @@ class RunConfig:
     model: str = "mlp"
     epochs: float | None = None
     steps: int | None = None
+    samples: int | None = None
     batch: int = 16
     optimizer: Literal["sgd", "adamw"] = "sgd"
     lr: float | None = None
@@ -37,6 +38,7 @@ class RunConfig:
     seed: int = 0
     shards: Literal["shuffled", "sorted"] = "shuffled"
     device: Literal["cpu", "cuda"] = "cpu"
+    engine: Literal["processes", "inside"] = "processes"
     lab: str | None = None
     link: str | None = None
     delays: str | None = None
@@ -52,12 +54,17 @@ class RunConfig:
         _at_least("batch", self.batch, 1)
         _at_least("save-every", self.save_every, 1)
         _at_least("restarts", self.restarts, 0)
-        if self.epochs is not None and self.steps is not None:
-            raise ConfigError(f"epochs={self.epochs} and steps={self.steps}: give one of them")
+        given = {name: value for name in ("epochs", "steps", "samples") if (value := getattr(self, name)) is not None}
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(f'{name}={value}' for name, value in given.items())}: give one of them")
         if self.epochs is not None and self.epochs <= 0:
             raise ConfigError(f"epochs={self.epochs}: training takes more than none; give a positive number")
         if self.steps is not None:
             _at_least("steps", self.steps, 1)
+        if self.samples is not None:
+            _at_least("samples", self.samples, 1)
+        if self.lab is not None and self.engine == "inside":
+            raise ConfigError(f"lab={self.lab} and engine=inside: a lab has a process on each host; give one of them")
         if self.lab is not None and self.link is not None:
             raise ConfigError(f"lab={self.lab} and link={self.link}: the lab has links of its own; give one of them")
         if self.timeout_s <= 0:

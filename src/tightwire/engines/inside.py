@@ -1,8 +1,7 @@
-"""Workers inside this process, on the in-process link: deterministic, nothing is started.
+"""Workers inside this process, on the in-process link: deterministic, nothing is started (``--engine inside``).
 
-The home of recipes that need a parameter server, until servers speak over the network. Workers pretend to take time
-(`engines.delays`), and whoever is earliest runs next: so they come to the server in an order that varies, as real
-workers do, and the run says how long it would have taken.
+Workers pretend to take time (`engines.delays`), and whoever is earliest runs next: so they come to a server in an order
+that varies, as real workers do, the same one each time, and the run says how long it would have taken.
 """
 
 from __future__ import annotations

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from math import ceil, cos, pi
-from typing import Any
+from math import cos, pi
+from typing import Any, Literal, get_args
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from tightwire.data import Data
+from tightwire.engines.budget import Budget
 from tightwire.engines.config import RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.evaluate import score
@@ -28,14 +29,14 @@ from tightwire.links.shaped import Pace
 from tightwire.run import checkpoint
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
-from tightwire.run.together import spend
 from tightwire.run.wire import Wire
 from tightwire.telemetry.sinks import JsonLines, Several, Sink
 from tightwire.telemetry.tensorboard import TensorBoard
 
-DEFAULT_EPOCHS = 30.0
 STOP_EVERY = 10  # steps between two looks for the wish to stop; each costs a tiny message
 KEEP = 2  # checkpoints
+Wish = Literal["stop", "save", "end"]
+WISHES: tuple[Wish, ...] = get_args(Wish)  # the first of them that anybody has is granted
 
 
 def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
@@ -85,19 +86,23 @@ class _Worker:
         self._optimizer = optimizer
         self._bracket = bracket
         self._delays = parse_delays(config.delays, config.straggler, config.seed)
+        self._held_up = config.delays is not None or config.straggler is not None
         self._base_lr = float(optimizer.param_groups[0]["lr"])
         self._share = wire.shard(make_loader(config, data, workers=wire.size, split=wire.pipeline is not None))
-        self._total = config.steps or ceil((config.epochs or DEFAULT_EPOCHS) * len(self._share))
+        self._budget = Budget(config, wire, self._share)
+        self._samples_before = 0
 
     def begin(self, resume: bool) -> None:
         """Go on from the last checkpoint, or write the first: a folder that refuses it says so before training."""
         folder = self._config.path / "checkpoints"
         if self._wire.rank == 0:
-            (self._config.path / "plan.json").write_text(json.dumps({"steps": self._total}), encoding="utf-8")
+            (self._config.path / "plan.json").write_text(json.dumps({"steps": self._budget.steps}), encoding="utf-8")
         if resume and checkpoint.latest(folder) is not None:
             self._wire.load(folder)
         else:
             self._wire.save(folder)
+        self._budget.begin()
+        self._samples_before = self._budget.samples
 
     def train(self) -> bool:
         """Step until the end; True if somebody wanted to stop before it."""
@@ -105,34 +110,47 @@ class _Worker:
         self._bracket.begin()
         for x, y in self._batches():
             self._set_rate()
+            self._delays.hold_up(self._wire.rank, self._wire.clock, asked=self._held_up)
             loss = self._wire.batch(x, y, criterion(self._data))
-            spend(self._delays.seconds(self._wire.rank, self._wire.clock))
             if self._config.clip is not None:
                 self._wire.clip(self._config.clip)
             self._wire.step(loss)
+            self._budget.took(len(y))
             stop = self._wire.clock % STOP_EVERY == 0 and self._wants_to_stop()
-            if stop or self._wire.clock % self._config.save_every == 0:
-                self._save()
-            if stop:
+            if (stop or self._budget.save_due) and self._meet("stop" if stop else "save") == "stop":
                 return True
         self._wire.drain()
+        while (wish := self._meet("end")) != "end":  # others may need this worker to save with them
+            if wish == "stop":
+                return True
         self._bracket.end()
         return False
 
+    def _meet(self, wish: Wish) -> Wish:
+        """Come together, each for a reason; what most needs to be done is done by all, and returned.
+
+        Workers that run apart come for different reasons: one is done, another wants to save.
+        """
+        if not self._wire.lockstep:
+            heard = [said.decode() for said in self._wire.everyones(wish.encode())]
+            wish = next(most for most in WISHES if most in heard)
+        if wish != "end":
+            self._save()
+        return wish
+
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Epoch after epoch, until the last step."""
-        while self._wire.clock < self._total:
+        while not self._budget.is_over():
             if self._data.task == "language":
                 self._wire.model.reset()  # type: ignore[operator]
             for x, y in self._share:
                 yield x.to(self._config.device), y.to(self._config.device)
-                if self._wire.clock >= self._total:
+                if self._budget.is_over():
                     return
 
     def _set_rate(self) -> None:
-        """The learning rate is a function of the clock, so a resumed run needs no scheduler's memory."""
-        passed = self._wire.clock / self._total
-        factor = 0.5 * (1 + cos(pi * passed)) if self._config.rate == "cosine" else 1.0
+        """The learning rate is a function of what has been done, so a resumed run needs no scheduler's memory."""
+        factor = 0.5 * (1 + cos(pi * self._budget.passed)) if self._config.rate == "cosine" else 1.0
         for group in self._optimizer.param_groups:
             group["lr"] = self._base_lr * factor
 
@@ -146,12 +164,14 @@ class _Worker:
             self._wire.save(folder)
             if self._wire.rank == 0:
                 checkpoint.keep_newest(folder, KEEP)
+        self._budget.saved()
 
     def result(self) -> dict[str, Any]:
         """The figures of the run; all workers compute them together."""
-        config, steps = self._config, self._wire.clock - self._bracket.first_step
-        batch = config.batch * self._wire.size
+        config, seconds = self._config, self._bracket.seconds
+        self._budget.look()  # everybody has stopped
         figure = score(self._wire, self._data, config.device)
+        staleness = self._wire.staleness()  # before the next meeting: afterwards workers leave, with a last push
         return {
             "recipe": config.recipe,
             "params": config.params,
@@ -162,12 +182,13 @@ class _Worker:
             "shards": config.shards,
             "seed": config.seed,
             "steps": self._wire.clock,
+            "samples": self._budget.samples,
             "epochs": self._share.epochs,
-            "seconds": self._bracket.seconds,
+            "seconds": seconds,
             **({} if self._bracket.pretended is None else {"pretended_seconds": self._bracket.pretended}),
-            "samples_per_second": steps * batch / self._bracket.seconds if self._bracket.seconds else None,
+            "samples_per_second": (self._budget.samples - self._samples_before) / seconds if seconds else None,
             **figure,
             "wire": self._bracket.summary(),
-            "staleness": self._wire.staleness(),
+            "staleness": staleness,
             "faults": {"restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))},
         }

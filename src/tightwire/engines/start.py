@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tightwire.algebra.errors import TightwireError
-from tightwire.algebra.recipe import leaves
+from tightwire.algebra.recipe import changes_at, leaves
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
-from tightwire.engines.recipe import make_recipe
+from tightwire.engines.recipe import make_recipe, needs_server, runs_apart
 from tightwire.recipes.catalogue import CATALOGUE
 
 
@@ -56,20 +56,18 @@ def prepare(config: RunConfig) -> RunConfig:
         )
     if config.lab is not None and needs_server(recipe):
         raise ConfigError(f"{entry.name} needs a parameter server, which does not run in the lab yet; leave out --lab")
-    parse_delays(config.delays, config.straggler, config.seed)
-    if (config.delays or config.straggler) and not (needs_server(recipe) or config.workers == 1):
+    slow = parse_delays(config.delays, config.straggler, config.seed).slowdown
+    if slow and max(slow) >= config.workers:
+        raise ConfigError(f"straggler={config.straggler}: there are {config.workers} workers, counted from 0")
+    if config.samples is not None and changes_at(recipe) and runs_apart(recipe):
         raise ConfigError(
-            f"{entry.name} runs in real processes, which take the time they take; leave out --delays and --straggler"
+            f"samples={config.samples}: the phases of {entry.name} change at a step, which workers that run apart "
+            "reach at different samples; give --steps or --epochs"
         )
     make_workload(config)
     config.save()
     clear_outcomes(config.path)
     return config
-
-
-def needs_server(recipe: Any) -> bool:
-    """True if a recipe has a parameter server."""
-    return any(leaf.recipe.exchange.pattern == "server" for leaf in leaves(recipe))
 
 
 def run(config: RunConfig, *, resume: bool = False) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def _engine(config: RunConfig) -> Callable[..., None]:
         from tightwire.engines.labbed import run_lab
 
         return run_lab
-    if needs_server(make_recipe(config)) or config.workers == 1:
+    if config.engine == "inside" or config.workers == 1:
         from tightwire.engines.inside import run_inside
 
         return run_inside

@@ -3,7 +3,7 @@
 Walking gaps is sequential, which tensors are bad at and loops are good at. Every reader checks its bytes before it
 follows them, and says −1 where they cannot be right.
 """
-# mypy: disable-error-code="untyped-decorator,assignment"
+# mypy: disable-error-code="untyped-decorator,assignment,return-value"
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ If every worker waits, nothing can ever arrive: that is reported at once as a `D
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -60,6 +60,7 @@ class LoopWorld:
         self.shared: dict[str, Tensor] = {}
         self.times = [0.0] * size
         self.machines: dict[str, Machine] = {}
+        self.counts: Counter[str] = Counter()
         self.replies: dict[tuple[str, int], deque[Any]] = defaultdict(deque)
         self._order = order
         if isinstance(order, Earliest):
@@ -182,8 +183,8 @@ class LoopLink:
         """There are no native collectives here."""
         return None
 
-    def host(self, name: str, make: Callable[[], Machine]) -> None:
-        """Keep the machine in this process."""
+    def host(self, name: str, make: Callable[[], Machine], *, on: int = 0) -> None:
+        """Keep the machine in this process; the first caller makes it."""
         if name not in self._loop.machines:
             self._loop.machines[name] = make()
 
@@ -214,7 +215,12 @@ class LoopLink:
         self._loop.times[self.world.rank] += seconds
         self._loop.pause(self.world.rank)
 
-    def close(self) -> None:
+    def count(self, name: str, amount: int) -> int:
+        """A number in this process."""
+        self._loop.counts[name] += amount
+        return self._loop.counts[name]
+
+    def close(self, *, abandon: bool = False) -> None:
         """Drop what nobody waited for."""
         self._jobs.clear()
 

@@ -120,7 +120,7 @@ def carry(route: Route, slots: list[Tensor | None], transfers: Sequence[Transfer
             route.port.receive(buffer, route.members[t.src], route.tag)
             for t, buffer in zip(incoming, buffers, strict=True)
         ]
-        for pending in (*sends, *receives):
+        for pending in (*receives, *sends):  # who waits for the last to come finds the rest done
             route.wait(pending, number)
         for t, buffer in zip(incoming, buffers, strict=True):
             frames[t.lo] = _trim(buffer, route.port.exact)

@@ -213,9 +213,9 @@ class ShapedLink:
         """None: the bytes of a native collective do not pass the port."""
         return None
 
-    def host(self, name: str, make: Callable[[], Machine]) -> None:
+    def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
         """As the link beneath, unshaped."""
-        self._link.host(name, make)
+        self._link.host(name, make, on=on)
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
         """As the link beneath: memory is not shaped."""
@@ -225,6 +225,10 @@ class ShapedLink:
         """As the link beneath, unshaped."""
         return self._link.ask(name, event, timeout_s)
 
-    def close(self) -> None:
+    def count(self, name: str, amount: int) -> int:
+        """As the link beneath."""
+        return self._link.count(name, amount)
+
+    def close(self, *, abandon: bool = False) -> None:
         """Close the link beneath."""
-        self._link.close()
+        self._link.close(abandon=abandon)

@@ -3,6 +3,8 @@
 Two process groups keep two orders apart: native collectives are launched by the thread of the backward pass, everything
 else by one comm thread that runs jobs in the order they were submitted. Within each group all ranks launch alike.
 
+Machines that workers ask (parameter servers) are kept in these same processes (`links.hosting`).
+
 When a wait is over its time, the ranks that are still alive tell each other so through the store, and the error names
 those that did not: in a ring, the rank one waits for is rarely the one that is stuck.
 """
@@ -14,8 +16,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,31 +25,43 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tightwire.algebra.errors import JoinError, PeerLost, PeerTimeout
-from tightwire.algebra.link import Machine, Pending
+from tightwire.algebra.link import Form, Machine, Pending
 from tightwire.algebra.world import World
+from tightwire.links.hosting import Hosting
+from tightwire.links.jobs import Jobs
 
 _ROLL_CALL_S = 3.0  # how long the living wait for each other before they name the missing
 _ROLL_CALL_EVERY_S = 0.1
+_GOODBYES_S = 600.0  # how long a rank that is done serves others that are not
 _MEMORY = "/dev/shm"  # files here never touch a disk
 
 
 class TorchDistLink:
     """One process of a `torch.distributed` world; link and port at once."""
 
-    def __init__(self, world: World, everybody: dist.ProcessGroup, transfers: dist.ProcessGroup) -> None:
+    def __init__(
+        self, world: World, everybody: dist.ProcessGroup, transfers: dist.ProcessGroup, hosting: Hosting, room: str
+    ) -> None:
         self.world = world
+        self._hosting = hosting
+        self._room = room
         self.exact = dist.get_backend(transfers) == "nccl"
         self.wire_device = torch.device("cuda" if self.exact else "cpu")
         self._natives = {tuple(range(world.size)): everybody}
         self._transfers = transfers
         self._shared = 0
-        self._jobs = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tightwire-comm")
+        self._jobs = Jobs()
 
     @classmethod
-    def connect(cls) -> TorchDistLink:
-        """Join the process group that is open: learn who sits on which machine, make the two groups."""
+    def connect(cls, form: Form | None = None) -> TorchDistLink:
+        """Join the process group that is open: learn who sits on which machine, make the two groups.
+
+        ``form`` is that of what is said to machines and of their replies; without it none can be hosted.
+        """
         world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts())
-        return cls(world, dist.new_group(), dist.new_group())
+        store = _store()
+        room = f"tightwire/link/{store.add(f'tightwire/links/{world.rank}', 1)}"  # all ranks connect equally often
+        return cls(world, dist.new_group(), dist.new_group(), Hosting(world.rank, store, room, form), room)
 
     @property
     def port(self) -> TorchDistLink:
@@ -68,7 +80,7 @@ class TorchDistLink:
 
     def submit(self, job: Callable[[], None]) -> Pending:
         """Run a job on the comm thread, in order."""
-        return _Submitted(self._jobs.submit(job))
+        return self._jobs.submit(job)
 
     def prepare(self, members: Sequence[int]) -> None:
         """Make a process group; every rank must call this in the same order, member or not."""
@@ -77,25 +89,31 @@ class TorchDistLink:
 
     def native(self, name: str, tensor: Tensor, members: Sequence[int]) -> Pending | None:
         """Start `torch.distributed`'s own all-reduce."""
-        if name != "all_reduce":
+        group = self._natives.get(tuple(members))
+        if name != "all_reduce" or group is None:
             return None
-        group = self._natives[tuple(members)]
         return self._start(lambda: dist.all_reduce(tensor, group=group, async_op=True), "an all-reduce of all ranks")
 
-    def host(self, name: str, make: Callable[[], Machine]) -> None:
-        """Servers need a link that can carry requests."""
-        raise JoinError(
-            "a parameter server does not run over torch.distributed, whose processes can only exchange together; "
-            "run this recipe on the in-process link (tightwire.run.together)"
-        )
+    def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
+        """Keep the machine in the process of rank ``on``."""
+        if len(set(self.world.hosts)) > 1:
+            raise JoinError(
+                f"a parameter server needs all workers on one machine so far, and there are "
+                f"{len(set(self.world.hosts))}; between machines use a recipe without one (tightwire recipes)"
+            )
+        self._hosting.host(name, make, on=on)
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
-        """See `host`."""
-        raise AssertionError("host() refused")
+        """Over a socket, or directly if the machine is here."""
+        return self._hosting.ask(name, event, timeout_s)
+
+    def count(self, name: str, amount: int) -> int:
+        """A number in the store."""
+        return int(_store().add(f"{self._room}/count/{name}", amount))
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
         """A file that lives in memory, mapped by every process; the last one to map it removes its name."""
-        store = dist.distributed_c10d._get_default_store()
+        store = _store()
         self._shared += 1
         key = f"tightwire/shared/{self._shared}"
         if self.world.rank == 0:
@@ -109,9 +127,10 @@ class TorchDistLink:
             os.unlink(path)
         return memory
 
-    def close(self) -> None:
-        """Stop the comm thread and leave the groups."""
-        self._jobs.shutdown(wait=False, cancel_futures=True)
+    def close(self, *, abandon: bool = False) -> None:
+        """Serve until nobody asks any more, stop the comm thread and leave the groups."""
+        self._hosting.close(abandon=abandon, timeout_s=_GOODBYES_S)
+        self._jobs.close()
         for group in (*self._natives.values(), self._transfers):
             dist.destroy_process_group(group)
 
@@ -154,9 +173,13 @@ def _silent(world: World) -> str:
     return f"; no sign of life from rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
 
 
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()
+
+
 def _hosts() -> tuple[int, ...]:
     """The machine of every rank, numbered in order of first appearance."""
-    store = dist.distributed_c10d._get_default_store()
+    store = _store()
     store.set(f"tightwire/host/{dist.get_rank()}", os.environ.get("TIGHTWIRE_HOST", socket.gethostname()))
     names = [store.get(f"tightwire/host/{rank}") for rank in range(dist.get_world_size())]
     return tuple(names.index(name) for name in names)
@@ -164,7 +187,7 @@ def _hosts() -> tuple[int, ...]:
 
 def _roll_call(world: World) -> list[int]:
     """The ranks that do not answer now. Every rank whose wait failed answers; a stuck or dead one does not."""
-    store = dist.distributed_c10d._get_default_store()
+    store = _store()
     key = f"tightwire/alive/{world.generation}"
     missing = [r for r in range(world.size) if r != world.rank]
     deadline = time.monotonic() + _ROLL_CALL_S
@@ -176,15 +199,3 @@ def _roll_call(world: World) -> list[int]:
     except (RuntimeError, dist.DistError):
         return [0] if len(missing) == world.size - 1 else missing  # without the store nobody can be heard
     return missing
-
-
-@dataclass
-class _Submitted:
-    future: Future[None]
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the job. Its own waits have timeouts with names; this one only bounds their sum."""
-        try:
-            self.future.result(timeout_s)
-        except FutureTimeout:
-            raise PeerTimeout(f"an exchange did not end within {timeout_s:g} s (step_timeout_s)") from None

@@ -6,6 +6,7 @@ from tightwire.recipes.asgd import asgd
 from tightwire.recipes.async_easgd import async_easgd
 from tightwire.recipes.async_measgd import async_measgd
 from tightwire.recipes.asysg_con import asysg_con
+from tightwire.recipes.asysg_incon import asysg_incon
 from tightwire.recipes.backup_workers import backup_workers
 from tightwire.recipes.bounded_delay import bounded_delay
 from tightwire.recipes.catalogue import CATALOGUE, by_name
@@ -25,6 +26,7 @@ from tightwire.recipes.gossip_push import gossip_push
 from tightwire.recipes.half import half
 from tightwire.recipes.hardsync import hardsync
 from tightwire.recipes.hogwild import hogwild
+from tightwire.recipes.hogwild_easgd import hogwild_easgd
 from tightwire.recipes.large_minibatch import large_minibatch
 from tightwire.recipes.lars import lars
 from tightwire.recipes.layerwise import layerwise
@@ -52,10 +54,11 @@ from tightwire.recipes.terngrad import terngrad
 from tightwire.recipes.top_k import top_k
 
 __all__ = [
-    "CATALOGUE", "adag", "agn", "asgd", "async_easgd", "async_measgd", "asysg_con", "backup_workers", "bounded_delay",
-    "by_name", "ddl", "decoupled_momentum", "dgc", "diloco", "downpour", "dynsgd", "eamsgd", "easgd", "ef_sign",
-    "firecaffe", "fixed_point", "gossip_pull", "gossip_push", "half", "hardsync", "hogwild", "large_minibatch", "lars",
-    "layerwise", "local_sgd", "mdownpour", "model_average", "omnivore", "one_bit", "one_shot_average",
+    "CATALOGUE", "adag", "agn", "asgd", "async_easgd", "async_measgd", "asysg_con", "asysg_incon", "backup_workers",
+    "bounded_delay", "by_name", "ddl", "decoupled_momentum", "dgc", "diloco", "downpour", "dynsgd", "eamsgd", "easgd",
+    "ef_sign", "firecaffe", "fixed_point", "gossip_pull", "gossip_push", "half", "hardsync", "hogwild", "hogwild_easgd",
+    "large_minibatch", "lars", "layerwise", "local_sgd", "mdownpour", "model_average", "omnivore", "one_bit",
+    "one_shot_average",
     "poseidon", "post_local_sgd", "powersgd", "project_adam", "qsgd", "recipe", "round_robin_easgd",
     "softsync", "sparse_loco", "ssp", "staleness_aware", "strom", "sync_easgd", "sync_sgd", "terngrad", "top_k",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from tightwire.recipes.asgd import entry as asgd
 from tightwire.recipes.async_easgd import entry as async_easgd
 from tightwire.recipes.async_measgd import entry as async_measgd
 from tightwire.recipes.asysg_con import entry as asysg_con
+from tightwire.recipes.asysg_incon import entry as asysg_incon
 from tightwire.recipes.backup_workers import entry as backup_workers
 from tightwire.recipes.bounded_delay import entry as bounded_delay
 from tightwire.recipes.ddl import entry as ddl
@@ -31,6 +32,7 @@ from tightwire.recipes.gossip_push import entry as gossip_push
 from tightwire.recipes.half import entry as half
 from tightwire.recipes.hardsync import entry as hardsync
 from tightwire.recipes.hogwild import entry as hogwild
+from tightwire.recipes.hogwild_easgd import entry as hogwild_easgd
 from tightwire.recipes.large_minibatch import entry as large_minibatch
 from tightwire.recipes.lars import entry as lars
 from tightwire.recipes.layerwise import entry as layerwise
@@ -93,6 +95,8 @@ CATALOGUE: dict[str, RecipeEntry] = {
         dynsgd,
         omnivore,
         hogwild,
+        asysg_incon,
+        hogwild_easgd,
         half,
         fixed_point,
         qsgd,

@@ -16,6 +16,7 @@ from tightwire.algebra.memory import bucket_of
 from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
+from tightwire.rules.bodies import in_full
 
 _EPSILON = 1e-8
 
@@ -29,9 +30,7 @@ class Adagrad:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """Everything counts in full."""
-        return 1.0
+    weigh = in_full
 
     def init(self, spec: Spec) -> State:
         """Nothing has passed."""

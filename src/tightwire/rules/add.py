@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
+from tightwire.rules.bodies import keeps_nothing
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,11 @@ class Add:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
+    init = keeps_nothing
+
     def weigh(self, staleness: int, together: int) -> float:
         """Alike, as a mean or as a sum."""
         return 1 / together if self.over == "mean" else 1.0
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← c − rate · weighted sum."""

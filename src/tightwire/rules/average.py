@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
+from tightwire.rules.bodies import keeps_nothing, mean
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,8 @@ class Average:
     accepts: ClassVar[Kind] = "position"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """Everybody counts alike."""
-        return 1 / together
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
+    weigh = mean
+    init = keeps_nothing
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← the weighted sum."""

@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.knob import Knob
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
-from tightwire.algebra.world import At
+from tightwire.rules.bodies import factor_now, keeps_nothing, mean, never_called
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,10 @@ class Lars:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """The mean of what is applied together."""
-        return 1 / together
-
-    def init(self, spec: Spec) -> State:
-        """The optimizer keeps its own state."""
-        return {}
-
-    def rate(self, at: At) -> float:
-        """The factor on the learning rates now."""
-        return value_at(self.scale, at)
+    weigh = mean
+    init = keeps_nothing
+    rate = factor_now
+    step_ = never_called
 
     def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         """G ← λ·(g + β·w) − β·w."""
@@ -54,10 +46,6 @@ class Lars:
             moves = (weight_norm > 0) & (gradient_norm > 0)
             ratio = torch.where(moves, ratio * weight_norm / (gradient_norm + decay * weight_norm), ratio)
         gradient.add_(weight, alpha=decay).mul_(ratio).add_(weight, alpha=-decay)
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
-        raise AssertionError("the runtime steps the user's optimizer")
 
 
 def lars(trust: float = 0.001, *, scale: Knob = 1.0) -> Lars:

@@ -13,13 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor
-
 from tightwire.algebra.errors import RecipeError
-from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.knob import Knob
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
-from tightwire.algebra.world import At
+from tightwire.rules.bodies import factor_now, keeps_nothing, mean, never_called, unchanged
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,12 @@ class WithMomentum:
     yours: ClassVar[bool] = True
     accepts: ClassVar[Kind] = "direction"
 
+    weigh = mean
+    init = keeps_nothing
+    rate = factor_now
+    prepare_ = unchanged
+    step_ = never_called
+
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
             raise RecipeError(f"momentum={self.momentum}: momentum is at least 0 and below 1")
@@ -40,25 +43,6 @@ class WithMomentum:
     def settings(self) -> Mapping[str, Any]:
         """What the optimizer is set to."""
         return {"momentum": self.momentum, "nesterov": self.form == "nesterov" and self.momentum > 0, "dampening": 0}
-
-    def weigh(self, staleness: int, together: int) -> float:
-        """The mean of what is applied together."""
-        return 1 / together
-
-    def init(self, spec: Spec) -> State:
-        """The optimizer keeps its own state."""
-        return {}
-
-    def rate(self, at: At) -> float:
-        """The factor on the learning rates now."""
-        return value_at(self.scale, at)
-
-    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
-        """Gradients are taken as they are."""
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
-        raise AssertionError("the runtime steps the user's optimizer")
 
 
 def with_momentum(momentum: float = 0.9, *, scale: Knob = 1.0) -> WithMomentum:

@@ -14,6 +14,7 @@ from tightwire.algebra.memory import bucket_of
 from tightwire.algebra.rule import Kind
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
+from tightwire.rules.bodies import mean
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,7 @@ class Outer:
     yours: ClassVar[bool] = False
     accepts: ClassVar[Kind] = "direction"
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """The mean over workers."""
-        return 1 / together
+    weigh = mean
 
     def init(self, spec: Spec) -> State:
         """At rest."""

@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.knob import Knob
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
-from tightwire.algebra.world import At
+from tightwire.rules.bodies import factor_now, keeps_nothing, mean, never_called
 
 
 @dataclass(frozen=True)
@@ -29,25 +28,14 @@ class Signed:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """The mean of what is applied together."""
-        return 1 / together
-
-    def init(self, spec: Spec) -> State:
-        """The optimizer keeps its own state."""
-        return {}
-
-    def rate(self, at: At) -> float:
-        """The factor on the learning rates now."""
-        return value_at(self.scale, at)
+    weigh = mean
+    init = keeps_nothing
+    rate = factor_now
+    step_ = never_called
 
     def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         """G ← sign(g)."""
         gradient.sign_()
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
-        raise AssertionError("the runtime steps the user's optimizer")
 
 
 def signed(scale: Knob = 1.0) -> Signed:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
+from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At
+from tightwire.rules.bodies import in_full, keeps_nothing, mean
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,8 @@ class Spring:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """Every spring pulls in full."""
-        return 1.0
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
+    weigh = in_full
+    init = keeps_nothing
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← c − (β/P)·Σ(c − x)."""
@@ -47,13 +43,8 @@ class Tow:
     accepts: ClassVar[Kind] = "position"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """The mean."""
-        return 1 / together
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
+    weigh = mean
+    init = keeps_nothing
 
     def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
         """C ← c + (β/P)·(x − c)."""

@@ -12,16 +12,12 @@ Hermans: On Scalable Deep Learning and Parallelizing Gradient Descent. Maastrich
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor
-
-from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.knob import Knob
 from tightwire.algebra.rule import Kind
-from tightwire.algebra.tensors import Bucket, Spec, State
-from tightwire.algebra.world import At
+from tightwire.rules.bodies import factor_now, in_full, keeps_nothing, never_called, subtract, unchanged
 
 
 @dataclass(frozen=True)
@@ -33,24 +29,14 @@ class StalenessAware:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
+    init = keeps_nothing
+    rate = factor_now
+    prepare_ = unchanged
+    step_ = never_called
+
     def weigh(self, staleness: int, together: int) -> float:
         """The mean, each divided by its age."""
         return 1 / (together * max(1, staleness))
-
-    def init(self, spec: Spec) -> State:
-        """The optimizer keeps its own state."""
-        return {}
-
-    def rate(self, at: At) -> float:
-        """The factor on the learning rates now."""
-        return value_at(self.scale, at)
-
-    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
-        """Gradients are taken as they are."""
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
-        raise AssertionError("the runtime steps the user's optimizer")
 
 
 @dataclass(frozen=True)
@@ -62,24 +48,11 @@ class InSum:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """Everything in full."""
-        return 1.0
-
-    def init(self, spec: Spec) -> State:
-        """The optimizer keeps its own state."""
-        return {}
-
-    def rate(self, at: At) -> float:
-        """The factor on the learning rates now."""
-        return value_at(self.scale, at)
-
-    def prepare_(self, weight: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
-        """Gradients are taken as they are."""
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """Never called: the optimizer steps once for all tensors, and the runtime calls it."""
-        raise AssertionError("the runtime steps the user's optimizer")
+    weigh = in_full
+    init = keeps_nothing
+    rate = factor_now
+    prepare_ = unchanged
+    step_ = never_called
 
 
 @dataclass(frozen=True)
@@ -90,17 +63,12 @@ class Discounted:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
+    init = keeps_nothing
+    step_ = subtract
+
     def weigh(self, staleness: int, together: int) -> float:
         """By age."""
         return 1 / (staleness + 1)
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """C ← c − weighted sum."""
-        shared.flat.sub_(total.flat)
 
 
 @dataclass(frozen=True)
@@ -111,9 +79,9 @@ class ByDistance:
     accepts: ClassVar[Kind] = "direction"
     momentum: ClassVar[float] = 0.0
 
-    def weigh(self, staleness: int, together: int) -> float:
-        """Age does not matter, distance does."""
-        return 1.0
+    weigh = in_full
+    init = keeps_nothing
+    step_ = subtract
 
     def trust(self, moved_squared: float, lr: float) -> float:
         """1/(1 + ‖c − c_read‖²/η).
@@ -122,14 +90,6 @@ class ByDistance:
         (1.0, 0.25)
         """
         return 1 / (1 + moved_squared / lr) if moved_squared else 1.0
-
-    def init(self, spec: Spec) -> State:
-        """Nothing is kept."""
-        return {}
-
-    def step_(self, shared: Bucket, total: Bucket, state: State, at: At) -> None:
-        """C ← c − weighted sum."""
-        shared.flat.sub_(total.flat)
 
 
 def staleness_aware(scale: Knob = 1.0) -> StalenessAware:

@@ -48,6 +48,7 @@ class Share(Generic[T]):
         self._total = 0  # of an epoch, once it is known; a stream never knows
         self.epoch = 0
         self.consumed = 0  # samples (or batches of a stream) of this epoch, over all ranks
+        self.seen = 0  # samples of all epochs, over all ranks, if all draw as many batches as this one
 
     def __len__(self) -> int:
         if self._streams:
@@ -59,10 +60,16 @@ class Share(Generic[T]):
         batches = self._stream_batches() if self._streams else self._indexed_batches()
         for weight, total, batch in batches:
             self.consumed += total
+            self.seen += total * (self._world.size * (self._loader.batch_size or 1) if self._streams else 1)
             self._drawn(self, weight)
             yield batch
         self.epoch += 1
         self.consumed = 0
+
+    @property
+    def samples(self) -> int:
+        """Samples of one epoch, over all ranks."""
+        return sum(total for _, total in self._plan(self._order(self.epoch), 0))
 
     @property
     def epochs(self) -> float:
@@ -71,11 +78,11 @@ class Share(Generic[T]):
 
     def position(self) -> dict[str, int]:
         """What a checkpoint keeps."""
-        return {"epoch": self.epoch, "consumed": self.consumed}
+        return {"epoch": self.epoch, "consumed": self.consumed, "seen": self.seen}
 
     def seek(self, position: dict[str, int]) -> None:
         """Go on from a checkpoint."""
-        self.epoch, self.consumed = position["epoch"], position["consumed"]
+        self.epoch, self.consumed, self.seen = position["epoch"], position["consumed"], position.get("seen", 0)
 
     # ── a data set with indices ───────────────────────────────────────────────────────────────────────────────────
 

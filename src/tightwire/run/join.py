@@ -34,6 +34,7 @@ from tightwire.run.settings import Settings
 from tightwire.run.together import current_link
 from tightwire.run.wire import Wire
 from tightwire.run.worker import Worker
+from tightwire.server.wireform import WireForm
 
 
 def join(
@@ -76,11 +77,11 @@ def _find_link(device: torch.device, settings: Settings) -> tuple[Link, Callable
     if here is not None:
         return here, _nothing
     if dist.is_initialized():
-        return TorchDistLink.connect(), _nothing
+        return TorchDistLink.connect(WireForm()), _nothing
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         backend = "nccl" if device.type == "cuda" and torch.cuda.device_count() >= _local_workers() else "gloo"
         _init_process_group(backend, settings)
-        return TorchDistLink.connect(), dist.destroy_process_group
+        return TorchDistLink.connect(WireForm()), dist.destroy_process_group
     return LoopLink(LoopWorld(1), 0), _nothing
 
 

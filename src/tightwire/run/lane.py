@@ -71,7 +71,7 @@ class Lane:
     @property
     def has_center(self) -> bool:
         """True if the answer is a centre that moves only by what it is sent."""
-        return self.recipe.send.needs_center or self.recipe.exchange.pattern == "server"
+        return self.recipe.send.needs_center or self.recipe.exchange.pattern in ("server", "memory")
 
     @property
     def takes_loose(self) -> bool:
@@ -103,12 +103,13 @@ class Lane:
 
     @property
     def scale(self) -> float:
-        """The weight of this worker's contribution to a sum of all; servers and peers weigh by themselves."""
-        alone = self.recipe.exchange.pattern in ("server", "peers", "nobody")
+        """The weight of this worker's contribution to a sum of all; centres and peers weigh by themselves."""
+        alone = self.recipe.exchange.pattern in ("server", "memory", "peers", "nobody")
         return 1.0 if alone else self.recipe.center.weigh(0, self.world.size)
 
     def _equip(self, parcel: Parcel) -> None:
         spec = parcel.x.spec
+        parcel.x.may_be_few = self.early and self.takes_loose
         if self.group.speaks and not (self.plain and self.collective):
             parcel.kept = self.compressor.init(spec)
         if self.group.speaks and self.recipe.exchange.pattern == "owners":

@@ -38,6 +38,7 @@ def worker_state(worker: Worker, model: nn.Module) -> dict[str, Any]:
         "scaler": worker.scaling.state(),
         "lanes": lanes_state(worker.lanes),
         "clients": {label: client.state() for label, client in worker.clients.items()},
+        "counts": dict(worker.counts),
         "rng": rng_state(),
         "ledger": worker.ledger.state(),
     }
@@ -70,6 +71,9 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
     for lane in worker.lanes:
         for parcel in lane.parcels:
             restore_parcel(lane, parcel, states, changed)
+    _restore_counts(worker, states)
+    if worker.clients:
+        worker.assembly.everyones(b"built", Entry("setup", "restore"))  # nobody enters a server that was restored
     for label, client in worker.clients.items():
         client.restore(mine["clients"][label], states[0]["clients"][label]["shards"], new_world=changed)
     worker.finish()  # what was sent ahead before the weights were loaded
@@ -80,6 +84,16 @@ def restore_worker(worker: Worker, model: nn.Module, states: Sequence[dict[str, 
         worker.ledger.restore(mine["ledger"])
         return []
     return _changes(worker, len(states))
+
+
+def _restore_counts(worker: Worker, states: Sequence[dict[str, Any]]) -> None:
+    """Each rank stands for its own part of shared numbers, and for those of old ranks that are no more."""
+    world = worker.link.world
+    heirs = [state.get("counts", {}) for j, state in enumerate(states) if j % world.size == world.rank]
+    for name in {name for counts in heirs for name in counts} | set(worker.counts):
+        amount = sum(counts.get(name, 0) for counts in heirs) - worker.counts[name]
+        worker.link.count(name, amount)
+        worker.counts[name] += amount
 
 
 def _answer(worker: Worker, states: Sequence[dict[str, Any]]) -> dict[str, Tensor]:

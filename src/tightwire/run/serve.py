@@ -11,23 +11,22 @@ first one deals with the server, and the others take the centre from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tightwire.algebra.codec import Payload
-from tightwire.algebra.recipe import Ways
 from tightwire.algebra.rule import Rebases
 from tightwire.algebra.schedule import Caches, Due, Meta
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
-from tightwire.codecs.dense import dense
 from tightwire.exchanges.server import Server
 from tightwire.rules.yours import rates
 from tightwire.run.lane import Lane
-from tightwire.run.parcel import Parcel
 from tightwire.run.ranges import Parted, cut, part, settle
+from tightwire.run.shards import down_of, groups_of, make_shard
 from tightwire.run.transport import Entry, Transport
 from tightwire.server.events import (
     Center,
@@ -41,8 +40,6 @@ from tightwire.server.events import (
     Push,
     Rest,
 )
-from tightwire.server.movers import OptimizerMover, RuleMover
-from tightwire.server.shard import Shard
 from tightwire.telemetry.ledger import Phase
 
 
@@ -50,31 +47,46 @@ class Client:
     """One lane's dealings with its shards."""
 
     def __init__(
-        self, lane: Lane, transport: Transport, optimizer: torch.optim.Optimizer, timeout_s: float, phase: int = 0
+        self,
+        lane: Lane,
+        transport: Transport,
+        optimizer: torch.optim.Optimizer,
+        timeout_s: float,
+        phase: int = 0,
+        *,
+        number: int = 0,
     ) -> None:
         self.lane = lane
         self._phase = phase  # the same recipe in another phase has another server
+        self._number = number  # of the lane: servers are spread over the processes
         self._transport = transport
         self._optimizer = optimizer
         self._timeout_s = timeout_s
         assert isinstance(lane.recipe.exchange, Server)
         self._shards = lane.recipe.exchange.shards
         self._me = transport.link.world.rank
-        self._down = lane.recipe.codec.down if isinstance(lane.recipe.codec, Ways) else dense()
+        self._down = down_of(lane.recipe)
         self.versions = [0] * self._shards  # of the centre this worker last read
         self.read = [0] * self._shards  # it holds everybody's steps before these clocks
         self.sequence = 0
+        self.dropped = False  # the last push, by all shards
 
     def enter(self, at: At) -> None:
         """Make the shards if nobody has, and take the centre from them."""
+        inner, link = self.lane.leaf.inner, self._transport.link
+        for members in groups_of(self.lane.leaf, link.world) if inner is not None and inner.exchange.native else ():
+            link.prepare(members)  # by all ranks, members or not
+        for shard in range(self._shards):  # also by who does not speak for its group: anybody may look
+            keeper = self.lane.group.outer[(self._number + shard) % len(self.lane.group.outer)]
+            make = partial(make_shard, self.lane, self._optimizer, at, piece=shard, pieces=self._shards)
+            link.host(self._name(shard), make, on=keeper)
         if self.lane.group.speaks:
-            for shard in range(self._shards):
-                self._transport.link.host(self._name(shard), lambda shard=shard: self._make_shard(shard, at))  # type: ignore[misc]
             self._adopt(self._ask_all(lambda shard: Enter(self._me, at.step)), at)
         self._spread()
 
     def meet(self, due: Due, at: At, unused: Set[str] = frozenset()) -> None:
         """Push and pull what is due; ``unused`` tensors have no gradient in this step."""
+        self.dropped = False
         if self.lane.leaf.inner is not None and due.push:
             self._add_up()
         if self.lane.group.speaks:
@@ -110,6 +122,7 @@ class Client:
             )
         )
         self.sequence += 1
+        self.dropped = all(reply.dropped for reply in replies)
         for parcel in self.lane.parcels:
             settle(parcel, self.lane.compressor, sent[parcel.label], [reply.dropped for reply in replies], at)
         if look_first:
@@ -134,7 +147,7 @@ class Client:
         for parcel in self.lane.parcels:
             decoded[parcel.label] = Bucket.zeros(parcel.x.spec)
             for reply, piece in zip(replies, cut(decoded[parcel.label], self._shards), strict=True):
-                self._down.decode_(piece, Payload(reply.wires[parcel.label]), {}, at)
+                self._down.decode_(piece, Payload(reply.wires[parcel.label].to(piece.flat.device)), {}, at)
         return decoded
 
     def _note(self, replies: list[Any], at: At) -> dict[str, Bucket] | None:
@@ -267,33 +280,9 @@ class Client:
         return [self._ask(shard, event(shard)) for shard in range(self._shards)]
 
     def _ask(self, shard: int, event: Event) -> Any:
-        reply = self._transport.link.ask(self._name(shard), event, self._timeout_s)
+        reply = self._transport.link.ask(self._name(shard), event, self._transport.timeout_s)
         tx = sum(wire.nbytes for wire in event.wires.values()) if isinstance(event, Push) else 0
         rx = sum(wire.nbytes for wire in reply.wires.values()) if isinstance(reply, Center) else 0
         phase: Phase = "exchange" if isinstance(event, Push | Pull) else "setup"
         self._transport.ledger.moved(phase, self.lane.label, tx=tx, rx=rx, known="counted")
         return reply
-
-    def _make_shard(self, shard: int, at: At) -> Shard:
-        center = {}
-        for parcel in self.lane.parcels:
-            center[parcel.label] = cut(_copy(parcel), self._shards)[shard]
-        rule = self.lane.recipe.center
-        names: dict[Tensor, str] = {
-            weight: name for parcel in self.lane.parcels for name, weight in parcel.tensors.items()
-        }
-        mover = (
-            OptimizerMover(center, self._optimizer, names, self.lane.seat)
-            if rule.yours
-            else RuleMover(rule, {label: rule.init(bucket.spec) for label, bucket in center.items()}, at)
-        )
-        members = dict.fromkeys(self.lane.group.outer, at.step)
-        up = self.lane.recipe.up[1]
-        return Shard(center, rule, mover, self.lane.recipe.schedule, up, self._down, at, clocks=members)
-
-
-def _copy(parcel: Parcel) -> Bucket:
-    bucket = Bucket.zeros(parcel.x.spec)
-    for name, weight in parcel.tensors.items():
-        bucket[name].copy_(weight.detach())
-    return bucket

@@ -3,6 +3,8 @@
 before   every worker has its own copy, all equal
 during   every parameter is a view of memory that all workers see; each optimizer writes to it, without locks
 after    everybody has stopped; every worker takes its own copy again
+
+A centre in one memory, beside weights of each worker's own, is `run.commons`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 
 from tightwire.algebra.errors import JoinError
 from tightwire.algebra.exchange import OneMemory
+from tightwire.algebra.world import World
 from tightwire.run.lane import Lane
 from tightwire.run.transport import Entry
 
@@ -33,7 +36,7 @@ def share_weights(worker: Worker) -> None:
     """Lay the weights of lanes that want it into one memory; those that lie there already stay."""
     for lane in lanes_in_one_memory(worker):
         if lane.label not in worker.in_one_memory:
-            _refuse_what_cannot(worker, lane)
+            refuse_what_cannot(worker.link.world, lane)
             kinds: dict[torch.dtype, list[nn.Parameter]] = {}
             for tensor in lane.tensors.values():
                 kinds.setdefault(tensor.dtype, []).append(tensor)
@@ -73,8 +76,8 @@ def own(worker: Worker, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tens
     return {name: t.detach().clone() for name, t in tensors if t.data_ptr() not in places}
 
 
-def _refuse_what_cannot(worker: Worker, lane: Lane) -> None:
-    world = worker.link.world
+def refuse_what_cannot(world: World, lane: Lane) -> None:
+    """One memory needs one machine, and tensors that lie in it."""
     if len(set(world.hosts)) > 1:
         raise JoinError(
             f"{lane.recipe.name} needs all workers on one machine, and there are {len(set(world.hosts))}; between "

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def staleness_of(worker: Worker) -> dict[str, Any] | None:
-    """Mean, maximum and counts of ages in updates of the centre; None where nothing was applied."""
+    """Mean, maximum and histogram of ages in updates of the centre; None where nothing was applied."""
     ages: Counter[int] = Counter()
     dropped = 0
     for client in worker.clients.values():
@@ -23,6 +23,6 @@ def staleness_of(worker: Worker) -> dict[str, Any] | None:
     return {
         "mean": sum(age * count for age, count in ages.items()) / applied,
         "max": max(ages),
-        "counts": {str(age): ages[age] for age in sorted(ages)},
+        "histogram": {str(age): ages[age] for age in sorted(ages)},
         "dropped": dropped,
     }

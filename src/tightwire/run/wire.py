@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,17 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tightwire.algebra.errors import JoinError, UsageError
+from tightwire.algebra.errors import UsageError
 from tightwire.algebra.recipe import AnyRecipe, describe, leaves
 from tightwire.algebra.split import Split
-from tightwire.algebra.tensors import canonical
 from tightwire.algebra.world import World
 from tightwire.run import checkpoint
 from tightwire.run.answer import bring_answer, recalibrate
 from tightwire.run.clip import clip
 from tightwire.run.data import Share
+from tightwire.run.identity import agree_on_run, description_of
 from tightwire.run.pipeline import Pipeline
 from tightwire.run.restore import restore_worker, worker_state
+from tightwire.run.serve import Client
 from tightwire.run.shared import own, take_own_copies
 from tightwire.run.stale import staleness_of
 from tightwire.run.transport import Entry
@@ -147,6 +147,16 @@ class Wire:
         """What each worker says, in rank order."""
         return self._worker.assembly.everyones(data, Entry("agree", "words"))
 
+    def count(self, name: str, amount: int = 0) -> int:
+        """Add to a number that all workers share; returns what it is then. Nobody waits; checkpoints keep it."""
+        self._worker.counts[name] += amount
+        return self._worker.link.count(name, amount)
+
+    @property
+    def applied(self) -> bool:
+        """False if a server made no use of what this worker pushed in its last step."""
+        return not any(isinstance(client, Client) and client.dropped for client in self._worker.clients.values())
+
     def staleness(self) -> dict[str, Any] | None:
         """How old contributions to servers were when they were applied (`run.stale`); None without a server."""
         return staleness_of(self._worker)
@@ -176,7 +186,7 @@ class Wire:
         recalibrate(self.model, batches, self._worker.assembly)
 
     def drain(self) -> None:
-        """Finish the minibatches that are still between the stages of a split model."""
+        """Finish the minibatches that are between the stages of a split model."""
         while self._pipeline is not None and self._pipeline.busy:
             self._pipeline.drain()
             self._worker.step()
@@ -194,39 +204,33 @@ class Wire:
         """Go on from this rank's state, or from those of all ranks of any world; says what that changed."""
         every = states if isinstance(states, list) else [states] * self.size
         changes = restore_worker(self._worker, self.model, every)
-        for share, position in zip(self._shares, every[0]["shares"], strict=False):
+        mine = every[self.rank] if len(every) == self.size else every[0]
+        for share, position in zip(self._shares, mine["shares"], strict=False):
             share.seek(position)
         return changes
 
     def save(self, folder: str | Path) -> Path:
         """Write a checkpoint of all ranks into ``folder``; all workers together. Returns its path."""
-        state = self.state_dict()
-        path = checkpoint.save(Path(folder), state, self._description(), self.rank, self._worker.assembly)
+        farthest = torch.tensor([self.clock])
+        self._worker.assembly.max_(farthest, Entry("setup", "checkpoint"))  # every push is in before a server is asked
+        state, description = self.state_dict(), description_of(self._worker, self.model, int(farthest))
+        path = checkpoint.save(Path(folder), state, description, self.rank, self._worker.assembly)
         self._worker.emit(event.Saved, folder=str(path))
         return path
 
     def load(self, folder: str | Path) -> list[str]:
         """Go on from a checkpoint, or from the newest one in a folder; says what another world changed."""
-        path, workers = checkpoint.find(Path(folder), self._description())
+        path, workers = checkpoint.find(Path(folder), description_of(self._worker, self.model))
         changes = self.load_state_dict([checkpoint.read_rank(path, rank) for rank in range(workers)])
         self._worker.emit(event.Restored, folder=str(path), changes=tuple(changes))
         return changes
-
-    def _description(self) -> checkpoint.Description:
-        tensors = {
-            canonical(name): [list(t.shape), str(t.dtype).removeprefix("torch.")]
-            for name, t in self.model.state_dict().items()
-        }
-        # how tensors are packed does not matter to a checkpoint
-        recipe = describe(self._worker.recipe, without=frozenset({"grain"}))
-        return checkpoint.Description(self.clock, self.size, recipe, tensors)
 
     # ── beginning and end ─────────────────────────────────────────────────────────────────────────────────────────
 
     def open(self) -> None:
         """Agree on model and recipe, share rank 0's weights, lay out the lanes. `join` calls this."""
         worker = self._worker
-        self._agree()
+        agree_on_run(worker, self.model)
         weights = [*self.model.parameters(), *self.model.buffers()]
         worker.assembly.broadcast_([t.detach() for t in weights], Entry("setup", "weights"))
         split = _split_of(worker.recipe)
@@ -242,17 +246,6 @@ class Wire:
                 "exchange overlaps with the backward pass"
             )
         worker.emit(event.Joined, workers=self.size, recipe=describe(worker.recipe))
-
-    def _agree(self) -> None:
-        text = describe(self._worker.recipe) + repr(sorted(self._description().tensors.items()))
-        digest = hashlib.sha256(text.encode()).digest()
-        heard = self._worker.assembly.everyones(digest, Entry("setup", "agree"))
-        odd = [rank for rank, said in enumerate(heard) if said != heard[0]]
-        if odd:
-            raise JoinError(
-                f"rank {odd[0]} joined with another model or recipe than rank 0; start all workers from the same "
-                "script with the same arguments"
-            )
 
     def _cut(self, split: Split) -> None:
         device = next(self.model.parameters()).device
@@ -272,7 +265,7 @@ class Wire:
         if self._open:
             self._open = False
             self._worker.close(leave=leave)
-            self._worker.link.close()
+            self._worker.link.close(abandon=not leave)
             self._worker.settings.events.close()
             self._at_end()
 

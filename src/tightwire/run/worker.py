@@ -9,11 +9,13 @@
 Recipes that exchange before the local step take part 3 before 2, and send already when the step before has ended, so
 that their exchange runs beside the whole forward and backward pass.
 
-A server takes the place of the exchange in 1 and 3: push, and adopt the centre that comes back (run.serve).
+A server takes the place of the exchange in 1 and 3: push, and adopt the centre that comes back (run.serve); so does a
+centre in one memory (run.commons).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -23,9 +25,12 @@ from tightwire.algebra.link import Link, Pending
 from tightwire.algebra.recipe import AnyRecipe, changes_at, describe
 from tightwire.algebra.schedule import Due
 from tightwire.algebra.world import At
+from tightwire.rules.yours import Yours
 from tightwire.run.amp import Scaling
 from tightwire.run.assembly import Assembly
+from tightwire.run.commons import Commons
 from tightwire.run.conduct import cross
+from tightwire.run.handing import hand_out
 from tightwire.run.hooks import Launcher
 from tightwire.run.lane import Lane, lay_out
 from tightwire.run.parcel import Parcel
@@ -73,7 +78,8 @@ class Worker:
         self.clips = False
         self.lanes: list[Lane] = []
         self.launcher: Launcher | None = None
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, Client | Commons] = {}
+        self.counts: Counter[str] = Counter()  # this worker's part of the numbers that all share
         self.in_one_memory: set[str] = set()  # lanes whose weights all workers share
 
     # ── what the recipe is now ────────────────────────────────────────────────────────────────────────────────────
@@ -96,13 +102,19 @@ class Worker:
         known = {id(client.lane): client for client in self.clients.values()}
         self.clients = {}
         for lane in self.lanes:
-            if lane.recipe.exchange.pattern == "server":
+            if lane.recipe.exchange.pattern in ("server", "memory"):
                 client = known.get(id(lane))
                 if client is None:
-                    phase = sum(step <= self.clock for step in changes_at(self.recipe))
-                    client = Client(lane, self.transport, self.optimizer, self.settings.step_timeout_s, phase)
+                    client = self._client_of(lane)
                     client.enter(self.at())
                 self.clients[lane.label] = client
+
+    def _client_of(self, lane: Lane) -> Client | Commons:
+        phase = sum(step <= self.clock for step in changes_at(self.recipe))
+        if lane.recipe.exchange.pattern == "memory":
+            return Commons(lane, self.link, self.assembly, self.optimizer, phase)
+        timeout_s, number = self.settings.step_timeout_s, self.lanes.index(lane)
+        return Client(lane, self.transport, self.optimizer, timeout_s, phase, number=number)
 
     def at(self) -> At:
         """Now."""
@@ -142,18 +154,22 @@ class Worker:
 
         return self.link.submit(self._side.job(job))
 
-    def exchange_gradients(self) -> None:
-        """Finish the exchange of gradients: afterwards `p.grad` is the weighed sum over workers."""
+    def exchange_gradients(self, *, at_once: bool = False) -> None:
+        """Finish the exchange of gradients: afterwards `p.grad` is the weighed sum over workers.
+
+        ``at_once`` promises that the optimizer steps before anybody looks, so gradients may be sparse.
+        """
         if self._exchanged:
             return
         assert self.launcher is not None
         self._exchanged = True
         unseen = self.launcher.unseen()
         unused = self.watch.unused_everywhere(unseen, self.lanes, first=self._observing)
-        for _, parcel in self.launcher.finish():
+        for lane, parcel in self.launcher.finish():
             if parcel.label in self._pending:
                 self._await(parcel)
-                self._hand_out(parcel, unused)
+                plain = at_once and isinstance(lane.seat, Yours) and not self.scaling.enabled
+                hand_out(parcel, unused, self.optimizer, at_once=plain)
         for lane in self.lanes:
             if lane.early and lane.label in self.clients:
                 self.clients[lane.label].meet(self.due(lane), self.at(), unseen)
@@ -162,16 +178,6 @@ class Worker:
         pending, timeout_s = self._pending.pop(parcel.label)
         pending.wait(timeout_s)
         self._side.join()
-
-    def _hand_out(self, parcel: Parcel, unused: set[str]) -> None:
-        wants_sparse = isinstance(self.optimizer, torch.optim.SparseAdam)
-        for name, tensor in parcel.tensors.items():
-            view = parcel.x[name]
-            if name in unused and not bool(view.any()):  # a memory may still have owed something
-                tensor.grad = None
-                continue
-            gradient = view if view.dtype == tensor.dtype else view.to(tensor.dtype)
-            tensor.grad = gradient.to_sparse(1) if wants_sparse else gradient
 
     # ── the step ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +188,7 @@ class Worker:
             self.emit(event.Skipped, reason="a gradient overflowed on some rank; the loss scale is lowered")
         else:
             self.scaling.unscale(self.optimizer)
-            self.exchange_gradients()
+            self.exchange_gradients(at_once=True)
         self._exchange_weights(before_local=True)  # also by a rank that skips: the others wait for its weights
         step_seat(self.optimizer, self.lanes, self.scaling, self.at())
         self._exchange_weights(before_local=False)

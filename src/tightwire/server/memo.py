@@ -64,7 +64,8 @@ def restore(shard: Shard, state: dict[str, Any], *, new_world: bool) -> None:
     shard.clocks = dict.fromkeys(shard.clocks, level) if new_world else dict(state["clocks"])
     shard.offsets = {} if new_world else dict(state["offsets"])
     shard.taken = {} if new_world else {worker: tuple(last) for worker, last in state["taken"].items()}
-    shard.resting, shard.waiting, shard.parked, shard.before = set(), [], [], {}
+    shard.waiting, shard.parked, shard.before = [], [], {}
+    shard.resting &= set(shard.clocks)  # who waits somewhere else now does so whatever was saved
     shard.given = {} if new_world else {worker: _flat(shard, read) for worker, read in state["given"].items()}
     shard.held = [_held(shard, held) for held in state["held"]]
 

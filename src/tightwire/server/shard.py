@@ -96,6 +96,11 @@ class Shard:
         active = {worker: clock for worker, clock in self.clocks.items() if worker not in self.resting}
         return View(self.version, active, tuple(held.meta for held in self.held))
 
+    def awaited(self) -> tuple[int, ...]:
+        """Who takes part now and neither waits to be admitted nor to read."""
+        here = {early.meta.worker for early in self.waiting} | {meta.worker for meta, _ in self.parked}
+        return tuple(sorted(set(self.view().clocks) - here))
+
     # ── coming and going ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _enter(self, worker: int, clock: int) -> None:
@@ -222,7 +227,7 @@ class Shard:
         values = {}
         for label, wire in push.wires.items():
             values[label] = Bucket.zeros(self.center[label].spec)
-            self.up.decode_(values[label], Payload(wire), {}, self.at)
+            self.up.decode_(values[label], Payload(wire.to(values[label].flat.device)), {}, self.at)
         return values
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────

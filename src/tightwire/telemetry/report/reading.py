@@ -99,7 +99,7 @@ def _figures(result: Mapping[str, Any], path: Path) -> Figures:
         payload_ratio=figure(wire, "payload_ratio"),
         staleness_mean=figure(staleness, "mean"),
         staleness_max=figure(staleness, "max"),
-        staleness_counts=_counts(_inside(staleness, "counts", path), path),
+        staleness_counts=_counts(_inside(staleness, "histogram", path), path),
         restarts=int(figure(faults, "restarts") or 0),
         link=str(wire["link"]) if wire.get("link") else None,
     )

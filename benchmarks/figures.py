@@ -1,0 +1,78 @@
+"""Draw docs/images from the JSON under benchmarks/results: nothing is drawn that was not measured.
+
+    python -m benchmarks.figures
+
+A chart is lines with markers over a logarithmic axis, written as SVG by `benchmarks.chart`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chart import Chart, Series
+from benchmarks.harness import RESULTS
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+BLUE, RED, GREY = "#2563eb", "#dc2626", "#6b7280"
+CHANCE = 10.0  # percent, of ten classes
+
+
+def downpour_tau(record: dict[str, Any]) -> Chart:
+    """Accuracy over the period of Downpour, next to `sync-sgd`."""
+    points = tuple((float(row["tau"]), _percent(row)) for row in record["downpour"] if row["tau"])
+    lines = [Series("downpour", points, BLUE)]
+    for row in record["downpour"]:
+        if not row["tau"]:
+            level = ((points[0][0], _percent(row)), (points[-1][0], _percent(row)))
+            lines.append(Series("sync-sgd", level, GREY, dash="5 4", marker="none"))
+    return Chart(
+        title="downpour: accuracy over its period",
+        subtitle=_setting(record, record["downpour_epochs"]) + f", gamma {record['gamma']:g}",
+        x_label="steps between two exchanges (tau = push = fetch)",
+        y_label="test accuracy, %",
+        series=tuple(lines),
+    )
+
+
+def softsync_rate(record: dict[str, Any]) -> Chart:
+    """Accuracy over the rate, constant and by age."""
+    lines = []
+    for n in sorted({row["n"] for row in record["softsync"]}, reverse=True):
+        for rule, color in (("constant", RED), ("by age", BLUE)):
+            rows = [row for row in record["softsync"] if row["n"] == n and row["rule"] == rule]
+            points = tuple((float(row["rate"]), _percent(row)) for row in rows)
+            name = f"{rule}, n = {n}"
+            many = n == max(row["n"] for row in record["softsync"])
+            lines.append(Series(name, points, color, dash="" if many else "5 4", marker="disc" if many else "ring"))
+    return Chart(
+        title="softsync (constant rate) and staleness-aware (by age)",
+        subtitle=_setting(record, record["softsync_epochs"]) + f", momentum {record['momentum']:g}",
+        x_label="rate of a fresh gradient",
+        y_label="test accuracy, %",
+        series=tuple(lines),
+    )
+
+
+def _setting(record: dict[str, Any], epochs: float) -> str:
+    passes = f"{epochs:g} epoch{'s' * (epochs != 1)}"
+    return f"{record['data']}, {record['model']}, {record['workers']} workers, batch {record['batch']} each, {passes}"
+
+
+def _percent(row: dict[str, Any]) -> float:
+    """A run that broke off because its numbers were no longer finite knows nothing: chance."""
+    return CHANCE if row["accuracy"] is None else 100 * float(row["accuracy"])
+
+
+def main() -> None:
+    """Draw what there are figures for."""
+    record = json.loads((RESULTS / "asynchrony.json").read_text(encoding="utf-8"))
+    IMAGES.mkdir(exist_ok=True)
+    for part, draw in (("downpour", downpour_tau), ("softsync", softsync_rate)):
+        if record[part]:
+            (IMAGES / f"{draw.__name__}.svg").write_text(draw(record).svg(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
