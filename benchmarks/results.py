@@ -193,6 +193,23 @@ def gpu_kernels(record: dict[str, Any]) -> str:
     )
 
 
+def ptb(record: dict[str, Any]) -> str:
+    """Perplexities, epoch by epoch."""
+    arms = record["arms"]
+    epochs = min(len(log) for log in arms.values())
+    gpus = sorted({row["gpu"] for log in arms.values() for row in log})
+    rows: list[list[object]] = [
+        [number + 1, *(f"{log[number]['test']:.2f}" for log in arms.values()),
+         *(f"{log[number]['payload_ratio']:.1f}" for log in arms.values())]
+        for number in range(epochs)
+    ]  # fmt: skip
+    return (
+        f"## Penn Treebank\n\nTest perplexity and payload ratio after each epoch: 2 × 1500 LSTM, {record['workers']} "
+        f"workers on one {', '.join(gpus)}, rate 20, `dgc` at 0.001 after a warm-up in the first epoch:\n\n"
+        + table(["epoch", *(f"`{arm}`" for arm in arms), *(f"ratio, `{arm}`" for arm in arms)], rows)
+    )
+
+
 def asynchrony(record: dict[str, Any]) -> str:
     """What periods, staleness and rates cost."""
     where = f"`{record['model']}` on {record['data']}, {record['workers']} workers, batch {record['batch']} each"
@@ -353,6 +370,7 @@ SECTIONS = {
     "digits": digits,
     "hogwild": hogwild,
     "stragglers": stragglers,
+    "ptb": ptb,
     "asynchrony": asynchrony,
     "file_size": file_size,
     "run_compressed": run_compressed,
