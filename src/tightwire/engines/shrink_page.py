@@ -15,11 +15,13 @@ _PAGE = """<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>{title}</title><style>{css}
-.share{{display:block;height:.8em;border-radius:2px;background:#3b6ea8;min-width:1px}}td.wide{{width:30%}}</style></head>
+td.wide{{width:30%}}td.wide div{{display:flex;align-items:center;justify-content:space-between;gap:1em}}
+.bar{{flex:1}}.share{{display:block;height:.8em;border-radius:2px;background:#3b6ea8;min-width:1px}}
+.plan{{line-height:1.7}}</style></head>
 <body><main><header><p class="brand">tightwire shrink</p><h1>{title}</h1><p class="compared">{summary}</p></header>
 <section><h2>Stages</h2>{stages}</section>
 <section><h2>Layers</h2>{layers}</section>
-<section><h2>Plan</h2><dl class="config">{plan}</dl></section></main></body></html>
+<section><h2>Plan</h2>{plan}</section></main></body></html>
 """
 
 
@@ -50,9 +52,22 @@ def page(result: dict[str, Any]) -> str:
         summary=escape(summary),
         stages=_stages(result["stages"]),
         layers=_layers(result["layers"], result["nbytes"]),
-        plan="".join(
-            f"<div><dt>{escape(str(k))}</dt><dd>{escape(str(v))}</dd></div>" for k, v in result["plan"].items()
-        ),
+        plan=_plan(result["plan"]),
+    )
+
+
+def _plan(plan: dict[str, Any]) -> str:
+    """What was asked for, and how it was trained, a paragraph each; what was left open is left out."""
+    training = {key: value for key, value in plan.items() if isinstance(value, dict) and "epochs" in value}
+    own = {key: value for key, value in plan.items() if key not in training}
+    lines = [("plan", own), *training.items()]
+    return "".join(f'<p class="plan"><b>{escape(name)}</b>: {escape(_words(values))}</p>' for name, values in lines)
+
+
+def _words(values: dict[str, Any]) -> str:
+    said = {key: value for key, value in values.items() if value is not None and value != {}}
+    return " · ".join(
+        f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}" for key, value in said.items()
     )
 
 
@@ -99,5 +114,6 @@ def _cell(value: str | float) -> str:
     if isinstance(value, str):
         return f"<td>{escape(value)}</td>"
     return (
-        f'<td class="wide"><span class="share" style="width:{100 * min(max(value, 0), 1):.1f}%"></span>{value:.1%}</td>'
+        f'<td class="wide"><div><span class="bar"><span class="share" style="width:{100 * min(max(value, 0), 1):.1f}%">'
+        f"</span></span>{value:.1%}</div></td>"
     )
