@@ -1,0 +1,100 @@
+"""The results page: slow workers, staleness, one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.tables import table
+
+
+def hogwild(record: dict[str, Any]) -> str:
+    """Steps lost to collisions, and what a second worker brings."""
+    numbers = list(dict.fromkeys(row["numbers"] for row in record["lost"]))
+    workers = list(dict.fromkeys(row["workers"] for row in record["lost"]))
+    lost = {(row["numbers"], row["workers"]): row["lost"] for row in record["lost"]}
+    rows: list[list[object]] = [[f"{n:,}", *(f"{100 * lost[n, w]:.2g}%" for w in workers)] for n in numbers]
+    one, two = (max(record["sparse"][w]) for w in ("1", "2"))
+    return "".join(
+        [
+            "## `hogwild`: lost steps, sparse throughput\n\n",
+            "Every worker adds 1 to numbers in one memory; lost steps:\n\n",
+            table(["numbers", *(f"{w} processes" for w in workers)], rows),
+            "\nLogistic regression, 32 of a million weights a sample, samples a second (best of the rounds): ",
+            f"{one:,.0f} with one process, {two:,.0f} with two, **{two / one:.2f}** times.\n",
+        ]
+    )
+
+
+def stragglers(record: dict[str, Any]) -> str:
+    """Slow workers, for ever and now and then."""
+    parts = [
+        f"## Slow workers\n\nSeconds to {record['samples']:,} samples of digits, `mlp`, {record['workers']} real "
+        "workers that really sleep: 20 ms in a usual step. BSP is `ssp` with staleness 0. A bound of s lets the fast "
+        "run s steps ahead once; against a worker that is slow for ever that is all it gives:\n"
+    ]
+    words = {
+        "permanent": "One worker held up 5 times as long, always",
+        "transient": "Every step held up by a lognormal factor, σ = 1",
+    }
+    for kind, rows in record["rows"].items():
+        shown: list[list[object]] = []
+        for row in rows:
+            sync, bsp = row["times_faster_than"].values()
+            age = "" if row["staleness_mean"] is None else f"{row['staleness_mean']:.1f}"
+            shown.append([f"`{row['recipe']}`", f"{row['median_seconds']:.2f} s", f"{sync:.2f}×", f"{bsp:.2f}×", age])
+        head = ["", "median", "faster than `sync-sgd`", "than BSP", "mean staleness"]
+        parts.append(f"\n{words[kind]}:\n\n{table(head, shown)}")
+    return "".join(parts)
+
+
+def asynchrony(record: dict[str, Any]) -> str:
+    """What periods, staleness and rates cost."""
+    where = f"`{record['model']}` on {record['data']}, {record['workers']} workers, batch {record['batch']} each"
+    parts = [f"## Asynchrony: {record['data']}\n\n{where}, in one process, times lognormal.\n\n"]
+    if record["compare"]:
+        parts += [f"{record['epochs']:g} epochs, paired by seed; bytes are what one worker sends and receives:\n\n",
+                  _compared(record["compare"]), "\n"]  # fmt: skip
+    if record["downpour"]:
+        parts += [f"`downpour` over its period, {record['downpour_epochs']:g} epochs, gamma {record['gamma']:g} ",
+                  "([drawn](images/downpour_tau.svg)):\n\n", _periods(record["downpour"]), "\n"]  # fmt: skip
+    if record["softsync"]:
+        parts += ["Rates of a fresh gradient, constant (`softsync`) and divided by age (`staleness-aware`), ",
+                  f"momentum {record['momentum']:g}, {record['softsync_epochs']:g} epochs ",
+                  "([drawn](images/softsync_rate.svg)):\n\n", _rates(record["softsync"])]  # fmt: skip
+    return "".join(parts)
+
+
+def _compared(rows: list[dict[str, Any]]) -> str:
+    lines: list[list[object]] = [
+        [f"`{row['recipe']}`", _spread(row["accuracy"].values()), f"{row['points_above_sync_sgd']:+.2f}",
+         f"{row['bytes_a_step']:,.0f}", f"{row['fewer_bytes']:.1f}×"]
+        for row in rows
+    ]  # fmt: skip
+    return table(["recipe", "test accuracy", "points above sync-sgd", "bytes a step", "fewer"], lines)
+
+
+def _periods(rows: list[dict[str, Any]]) -> str:
+    lines: list[list[object]] = [
+        [row["tau"] or "sync-sgd", _percent(row), f"{row.get('staleness') or 0:.1f}"] for row in rows
+    ]
+    return table(["push = fetch", "test accuracy", "mean age"], lines)
+
+
+def _rates(rows: list[dict[str, Any]]) -> str:
+    rates = sorted({row["rate"] for row in rows})
+    found = {(row["n"], row["rule"], row["rate"]): row for row in rows}
+    lines: list[list[object]] = [
+        [n, rule, *(_percent(found[n, rule, rate]) if (n, rule, rate) in found else "" for rate in rates)]
+        for n, rule in dict.fromkeys((row["n"], row["rule"]) for row in rows)
+    ]
+    return table(["n", "rate", *(f"{rate:g}" for rate in rates)], lines)
+
+
+def _percent(row: dict[str, Any]) -> str:
+    return "broke off" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f}%"
+
+
+def _spread(values: Iterable[float]) -> str:
+    found = [100 * value for value in values]
+    return f"{sum(found) / len(found):.2f}% ({min(found):.2f} – {max(found):.2f})"
