@@ -28,7 +28,7 @@ COMPARED: dict[str, dict[str, Any]] = {
     "agn:tau=10": {"lr": 0.1, "momentum": 0.9},
 }
 PERIODS = (1, 2, 5, 10, 20, 50)
-GAMMA = 0.01  # of Downpour's Adagrad: at the default, 0.03, its first steps throw this network off for tau = 5
+GAMMA = 0.01  # of Downpour's Adagrad: at the default, 0.03, its first steps throw this network off for tau = 5, 10, 50
 UPDATES = (2, 4)
 RATES = (0.1, 0.2, 0.4, 0.8)
 MOMENTUM = 0.0

@@ -21,12 +21,12 @@ def test_jobs_run_in_order_whoever_waits_first() -> None:
 
 
 def test_who_waits_does_what_nobody_has_begun() -> None:
-    jobs, threads = Jobs(), list[str]()
-    with jobs._at_work:  # as if the comm thread had not come yet
-        job = jobs.submit(lambda: threads.append(threading.current_thread().name))
-    jobs.help(job)
-    job.wait(5)
-    assert len(threads) == 1
+    jobs, threads, go = Jobs(), list[threading.Thread](), threading.Event()
+    jobs._pool.submit(go.wait, 5)  # the comm thread does not come to it
+    job = jobs.submit(lambda: threads.append(threading.current_thread()))
+    job.wait(2)
+    assert threads == [threading.current_thread()]
+    go.set()
     jobs.close()
 
 
