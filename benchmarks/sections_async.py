@@ -53,7 +53,8 @@ def asynchrony(record: dict[str, Any]) -> str:
     where = f"`{record['model']}` on {record['data']}, {record['workers']} workers, batch {record['batch']} each"
     parts = [f"## Asynchrony: {record['data']}\n\n{where}, in one process, times lognormal.\n\n"]
     if record["compare"]:
-        parts += [f"{record['epochs']:g} epochs, paired by seed; bytes are what one worker sends and receives. Rates of `easgd` and `agn` were chosen among four each by test accuracy at seed 0:\n\n",
+        parts += [f"{record['epochs']:g} epochs, paired by seed; bytes are what one worker sends and receives. "
+                  "Rates of `easgd` and `agn` were chosen among four each by test accuracy at seed 0:\n\n",
                   _compared(record["compare"]), "\n"]  # fmt: skip
     if record["downpour"]:
         parts += [f"`downpour` over its period, {record['downpour_epochs']:g} epochs, gamma {record['gamma']:g} ",
