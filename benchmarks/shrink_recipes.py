@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tightwire.compress.augment import AugmentName
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Training
 
@@ -18,7 +19,7 @@ class Recipe:
     reference: Training
     plans: dict[str, Plan]
     options: dict[str, Any] = field(default_factory=dict)
-    augment: bool = False
+    augment: AugmentName = "none"
     curve: Training | None = None  # retraining at each number of bits, for accuracy against bits
 
     def seeded(self, seed: int) -> Recipe:
@@ -46,6 +47,7 @@ _PAPER_5 = replace(
     layers={"0.weight": 0.66, "2.weight": 0.12, "5.weight": 0.08, "7.weight": 0.19},
     centroids=32,
     layer_centroids={"0.weight": 256, "2.weight": 256},
+    retrain=replace(_PAPER_300.retrain, weight_decay=0.1),
 )
 
 _CIFAR = Training(epochs=100, batch=512, optimizer="sgd", lr=0.2, weight_decay=5e-4, precision="bfloat16")
@@ -72,13 +74,16 @@ RECIPES: dict[str, Recipe] = {
         curve=_MNIST_CURVE,
     ),
     "lenet-5": Recipe(
-        "lenet-5", "mnist", _MNIST, {"paper": _PAPER_5, "ours": _mnist(0.06), "smaller": _mnist(0.03)},
-        curve=_MNIST_CURVE,
+        "lenet-5", "mnist", replace(_MNIST, lr=0.03),
+        {"paper": _PAPER_5, "ours": _mnist(0.08), "smaller": _mnist(0.03)}, augment="shift", curve=_MNIST_CURVE,
     ),
     "vgg16": Recipe(
         "vgg16", "cifar10", replace(_CIFAR, lr=0.1), {"ours": _cifar(0.04, bit_cost=0.02)}, {"norm": "batch"},
-        augment=True,
+        augment="crop-flip",
     ),
-    "resnet20": Recipe("resnet20", "cifar10", _CIFAR, {"ours": _cifar(0.28)}, augment=True, curve=_CIFAR_CURVE),
-    "resnet56": Recipe("resnet56", "cifar10", _CIFAR, {"ours": _cifar(0.25)}, augment=True),
+    "resnet20": Recipe("resnet20", "cifar10", _CIFAR, {"ours": _cifar(0.28)}, augment="crop-flip", curve=_CIFAR_CURVE),
+    "resnet56": Recipe(
+        "resnet56", "cifar10", replace(_CIFAR, epochs=60),
+        {"ours": replace(_cifar(0.25), retrain=replace(_CIFAR_PRUNE, epochs=50))}, augment="crop-flip",
+    ),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tightwire.compress.augment import MARGIN, crop_flip
+from tightwire.compress.augment import MARGIN, crop_flip, shift
 from tightwire.compress.equalise import equalise_
 from tightwire.compress.errors import CompressError
 from tightwire.compress.retrain import Examples, Training, evaluate, train
@@ -99,3 +99,13 @@ def test_an_equalised_network_is_the_same_network(name: str) -> None:
     for path in done:
         filters = model.get_submodule(path).weight.flatten(1).square().mean(1)  # type: ignore[operator, union-attr]
         assert filters.max() <= 1.01 * filters.min()
+
+
+def test_shifts_repeat_the_border() -> None:
+    x = torch.rand(32, 1, 6, 6)
+    out = shift(x, torch.Generator().manual_seed(3))
+    padded = nn.functional.pad(x, (2,) * 4, mode="replicate")
+    for image, moved in zip(padded, out, strict=True):
+        cuts = [image[:, down : down + 6, right : right + 6] for down in range(5) for right in range(5)]
+        assert any(torch.equal(moved, cut) for cut in cuts)
+    assert not torch.equal(out, x)

@@ -42,7 +42,7 @@ def test_a_run_becomes_a_file_that_answers_as_the_report_says(trained: Path, tmp
     assert "times smaller" in page and all(layer["layer"] in page for layer in result["layers"])
     source = find_source(trained, model=None, options={}, data=None, data_folder=None)
     assert source.data is not None
-    sets = make_sets(source.data, device="cpu", decide=False, augment=False)
+    sets = make_sets(source.data, device="cpu", decide=False)
     model = build(read(out))
     right = (model(sets.test.x_N).argmax(1) == sets.test.y_N).float().mean()
     assert result["test_accuracy"] == pytest.approx(float(right)) and right > 0.85

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -52,7 +52,10 @@ def shrink(
     epochs: Annotated[float, _option(text="Of training while pruning.", panel=_HOW)] = 30.0,
     polish_epochs: Annotated[float, _option(text="Of training the shared values.", panel=_HOW)] = 5.0,
     lr: Annotated[float, _option(text="Learning rate of AdamW while pruning.", panel=_HOW)] = 2e-3,
-    augment: Annotated[bool, _option(text="Crop and mirror images while training.", panel=_HOW)] = False,
+    augment: Annotated[
+        Literal["none", "shift", "crop-flip"],
+        _option(text="Images while training: shift for digits, crop-flip for photographs.", panel=_HOW),
+    ] = "none",
     seed: Annotated[int, _option(text="The same seed gives the same file on one machine.", panel=_HOW)] = 0,
     device: Annotated[Devices, _option(text="Where to compute.", panel=_HOW)] = Devices.cpu,
     work: Annotated[

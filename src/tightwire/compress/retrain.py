@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tightwire.compress.augment import Augment
 from tightwire.compress.errors import CompressError
 
-Augment: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 Told: TypeAlias = Callable[[int, int], None]
 _EVALUATED = 1000  # samples at a time
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import nn
 
+from tightwire.compress.augment import AugmentName
 from tightwire.compress.pipeline import Pipeline, Sets, Shrunk, Told
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Training, evaluate
@@ -45,7 +46,7 @@ class ShrinkConfig:
     data: str | None = None
     data_folder: str | None = None
     device: str = "cpu"
-    augment: bool = False
+    augment: AugmentName = "none"
     work: Path | None = None
     overwrite: bool = False
 

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tightwire import data as workloads
 from tightwire import models
-from tightwire.compress.augment import crop_flip
+from tightwire.compress.augment import AUGMENTS, AugmentName
 from tightwire.compress.pipeline import Sets
 from tightwire.compress.retrain import Examples
 from tightwire.data import Data, collate
@@ -95,11 +95,11 @@ def _fill(model: nn.Module, weights: Path, name: str) -> None:
         raise ConfigError(f"{weights} does not fit {name}: {first}; name its network with --model") from None
 
 
-def make_sets(data: Data, *, device: str, decide: bool, augment: bool) -> Sets:
+def make_sets(data: Data, *, device: str, decide: bool, augment: AugmentName = "none") -> Sets:
     """Everything on the device; with ``decide``, a part of the training set is kept apart to decide by."""
     train, test = (Examples(*_whole(part, device)) for part in (data.train, data.test))
     rest, valid = train.cut(_DECIDED) if decide else (train, None)
-    return Sets(Examples(rest.x_N, rest.y_N, crop_flip if augment else None), valid, test)
+    return Sets(Examples(rest.x_N, rest.y_N, AUGMENTS[augment]), valid, test)
 
 
 def _whole(samples: Dataset[tuple[Tensor, Tensor]], device: str) -> tuple[Tensor, Tensor]:
