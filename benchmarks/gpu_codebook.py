@@ -23,7 +23,17 @@ from tightwire.kernels.codebook import ListedCodes, PackedCodes, listed, packed,
 
 CUDA = torch.device("cuda")
 L2_NBYTES = 50 << 20
-SHAPES = [(8, 128, 4), (16, 128, 4), (32, 128, 4), (16, 256, 4), (16, 128, 2), (32, 128, 8), (8, 128, 2), (4, 128, 1)]
+SHAPES = [
+    (16, 128, 4),
+    (32, 128, 4),
+    (16, 256, 4),
+    (16, 128, 8),
+    (32, 128, 8),
+    (64, 128, 8),
+    (8, 256, 8),
+    (16, 512, 8),
+    (8, 128, 4),
+]
 
 
 def copies(nbytes: int) -> int:
@@ -64,7 +74,9 @@ def codes(side: int, centroids: int, density: float = 1.0) -> tuple[np.ndarray[A
 
 def rotated(matrix: PackedCodes) -> list[PackedCodes]:
     """The same words at many addresses."""
-    fields = {name: getattr(matrix, name) for name in ("rows", "columns", "bits", "value_V", "plane_8", "values")}
+    fields = {
+        name: getattr(matrix, name) for name in ("rows", "columns", "bits", "value_V", "pair_256", "plane_8", "values")
+    }
     return [PackedCodes(word_RS=matrix.word_RS.clone(), **fields) for _ in range(copies(matrix.word_RS.nbytes))]
 
 

@@ -87,8 +87,9 @@ def test_a_vector_on_the_gpu(rows: int, columns: int, centroids: int, dtype: tor
         allowed: list[Way | None] = [None]
         if not hasattr(matrix, "word_K"):
             allowed += [way for way in WAYS if way in ways_for(matrix, dtype)]  # type: ignore[arg-type]
-        for way in allowed:  # the permute rounds weights, products and four sums to half precision
-            times_ = 4 if way == "permute" else 1
+        halves = dtype == torch.float16 and getattr(matrix, "bits", 8) == 4
+        for way in allowed:  # some round weights, products and four sums to half precision
+            times_ = 4 if halves and way in {None, "permute", "spread"} else 1
             assert bool(((times(matrix, x, way=way).double() - want).abs() <= times_ * bound).all()), way
 
 
@@ -98,7 +99,7 @@ def test_a_vector_at_an_odd_address_on_the_gpu() -> None:
     made, dense = on_gpu(40, 96, 15, 0.5)
     x = torch.randn(97, device="cuda").half()[1:][None]
     want = x.double() @ dense.T
-    assert bool(((times(made[0], x).double() - want).abs() <= 1e-3 * (x.double().abs() @ dense.abs().T)).all())
+    assert bool(((times(made[0], x).double() - want).abs() <= 4e-3 * (x.double().abs() @ dense.abs().T)).all())
 
 
 @gpu

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from tightwire.kernels.compiled import compiled
 
-Way = Literal["load", "shuffle", "permute"]
-WAYS: tuple[Way, ...] = ("load", "shuffle", "permute")
+Way = Literal["load", "shuffle", "permute", "spread"]
+WAYS: tuple[Way, ...] = ("load", "shuffle", "permute", "spread")
 SMALL_BATCH = 16
 _KINDS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 _MOST_WORDS, _LEAST_WORDS = 128, 16  # of a row that a program takes at a time
@@ -42,6 +42,7 @@ class PackedCodes:
     bits: int
     word_RS: Tensor  # noqa: N815 -- int32
     value_V: Tensor  # noqa: N815 -- float32, 16 or 256 of them
+    pair_256: Tensor  # two of 16 values in half precision as one int32, by a byte of two codes
     plane_8: Tensor  # the low, then the high bytes of 16 values in half precision, as eight int32
     values: int  # how many of V are used
 
@@ -97,9 +98,12 @@ def packed(code_N: NDArray[Any], *, rows: int, codebook_K: NDArray[np.float32], 
     table_V[: len(value_V)] = value_V
     halves = table_V[:16].astype(np.float16).view(np.uint8).reshape(16, 2)
     plane_8 = np.concatenate([halves[:, 0], halves[:, 1]]).view(np.int32)
+    half_16 = halves.reshape(-1).view(np.uint16).astype(np.uint32)
+    pair_256 = (half_16[None, :] | half_16[:, None] << 16).reshape(-1).view(np.int32)
     return PackedCodes(
         rows, columns, bits, torch.from_numpy(word.reshape(rows, stride).view(np.int32)).to(device),
-        torch.from_numpy(table_V).to(device), torch.from_numpy(plane_8.copy()).to(device), len(value_V),
+        torch.from_numpy(table_V).to(device), torch.from_numpy(pair_256).to(device),
+        torch.from_numpy(plane_8.copy()).to(device), len(value_V),
     )  # fmt: skip
 
 
@@ -182,9 +186,10 @@ def vector(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, way: Way | None = N
     x = x if x.data_ptr() % 16 == 0 else x.clone()  # loads are 16 bytes wide
     out = torch.empty(shares, matrix.rows, device=x.device, dtype=x.dtype if shares == 1 else torch.float32)
     kernel.vector[(-(-matrix.rows // rows), shares)](
-        matrix.word_RS, x if x.dtype == torch.float32 else x.view(torch.int32), matrix.value_V, matrix.plane_8, out,
+        matrix.word_RS, x if x.dtype == torch.float32 else x.view(torch.int32), matrix.value_V,
+        matrix.pair_256 if WAYS[taken] == "spread" else matrix.plane_8, out,
         matrix.rows, stride, stride // shares, pairs, BITS=matrix.bits, KIND=_KINDS[x.dtype], WAY=taken, BLOCK_R=rows,
-        BLOCK_W=width, num_warps=warps,
+        BLOCK_W=width, THREADS=32 * warps, num_warps=warps,
     )  # fmt: skip
     return out[0] if shares == 1 else out.sum(0).to(x.dtype)
 
@@ -192,5 +197,5 @@ def vector(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, way: Way | None = N
 def ways_for(matrix: PackedCodes, dtype: torch.dtype) -> tuple[Way, ...]:
     """The ways that this matrix and x allow, the default first."""
     if matrix.bits == 4:
-        return ("shuffle", "permute", "load") if dtype == torch.float16 else ("shuffle", "load")
-    return ("shuffle", "load") if matrix.values <= 32 else ("load",)
+        return ("spread", "permute", "shuffle", "load") if dtype == torch.float16 else ("shuffle", "load")
+    return ("spread", "shuffle", "load") if matrix.values <= 32 else ("spread", "load")
