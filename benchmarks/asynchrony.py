@@ -3,7 +3,7 @@
     python -m benchmarks.asynchrony --data-folder DIR [--at-once 16] [--work DIR] [--parts compare downpour softsync]
 
     compare    sync-sgd, easgd and agn at tau = 10, paired by seed: accuracy, bytes
-    downpour   accuracy over the period: push = fetch = 1, 2, 5, 10, 20, 50
+    downpour   accuracy over the period, push = fetch = 1, 2, 5, 10, 20, 50, for two rates of its Adagrad; mean of seeds
     softsync   accuracy over the rate, at a constant rate and divided by each gradient's age, for several n
 
 The rate of softsync is what a fresh gradient is multiplied by. The recipe divides your rate by n, so it is given n
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import runs
@@ -28,10 +28,11 @@ COMPARED: dict[str, dict[str, Any]] = {
     "agn:tau=10": {"lr": 0.1, "momentum": 0.9},
 }
 PERIODS = (1, 2, 5, 10, 20, 50)
-GAMMA = 0.01  # of Downpour's Adagrad: at the default, 0.03, its first steps throw this network off for tau = 5, 10, 50
+GAMMAS = (0.003, 0.01)  # of Downpour's Adagrad: at 0.03, the default, its first steps throw this network off
 UPDATES = (2, 4)
 RATES = (0.1, 0.2, 0.4, 0.8)
 MOMENTUM = 0.0
+CHANCE = 0.1  # of ten classes
 Done = dict[Asked, dict[str, Any]]
 
 
@@ -42,12 +43,12 @@ def _asked(name: str, seed: int, **settings: Any) -> Asked:
 # ── compare ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def compared(seeds: int) -> dict[tuple[str, int], Asked]:
+def compared(seeds: Sequence[int]) -> dict[tuple[str, int], Asked]:
     """The runs, by recipe and seed."""
-    return {(name, seed): _asked(name, seed, **own) for seed in range(seeds) for name, own in COMPARED.items()}
+    return {(name, seed): _asked(name, seed, **own) for seed in seeds for name, own in COMPARED.items()}
 
 
-def compare_rows(done: Done, seeds: int) -> list[dict[str, Any]]:
+def compare_rows(done: Done, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Accuracy by recipe and seed, the difference to `sync-sgd` with the same seed, and how many fewer bytes."""
     found = {key: done[asked] for key, asked in compared(seeds).items() if "error" not in done.get(asked, {"error": 0})}
     rows = []
@@ -80,15 +81,25 @@ def _bytes(run: dict[str, Any]) -> float:
 # ── downpour ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def poured(epochs: float) -> dict[int, Asked]:
-    """The runs, by period; 0 is `sync-sgd`, for as many epochs."""
-    level = {0: _asked("sync-sgd", 0, epochs=epochs)}
-    return level | {tau: _asked(f"downpour:push={tau}:fetch={tau}:gamma={GAMMA}", 0, epochs=epochs) for tau in PERIODS}
+def poured(epochs: float, seeds: Sequence[int]) -> dict[tuple[float, int], list[Asked]]:
+    """The runs of all seeds, by rate and period; rate and period 0 are `sync-sgd`, for as many epochs."""
+    names = {(0.0, 0): "sync-sgd"} | {
+        (gamma, tau): f"downpour:push={tau}:fetch={tau}:gamma={gamma}" for gamma in GAMMAS for tau in PERIODS
+    }
+    return {key: [_asked(name, seed, epochs=epochs) for seed in seeds] for key, name in names.items()}
 
 
-def downpour_rows(done: Done, epochs: float) -> list[dict[str, Any]]:
-    """Accuracy by period."""
-    return [{"tau": tau, **_figures(done[asked])} for tau, asked in poured(epochs).items() if asked in done]
+def downpour_rows(done: Done, epochs: float, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Accuracy by rate and period, where all seeds are there; a run that broke off counts as chance."""
+    rows = []
+    for (gamma, tau), asked in poured(epochs, seeds).items():
+        if all(run in done for run in asked):
+            found = [_figures(done[run]) for run in asked]
+            each = [CHANCE if one["accuracy"] is None else one["accuracy"] for one in found]
+            ages = [one["staleness"] for one in found if one.get("staleness") is not None]
+            age = statistics.mean(ages) if ages else None
+            rows.append({"gamma": gamma, "tau": tau, "accuracy": statistics.mean(each), "each": each, "staleness": age})
+    return rows
 
 
 def _figures(run: dict[str, Any]) -> dict[str, Any]:
@@ -128,16 +139,19 @@ def softsync_rows(done: Done, epochs: float) -> list[dict[str, Any]]:
 # ── all of it ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _seeds(asked: argparse.Namespace) -> range:
+    return range(asked.first_seed, asked.first_seed + asked.seeds)
+
+
 def figures(configs: Mapping[Asked, RunConfig], asked: argparse.Namespace) -> dict[str, Any]:
     """Everything that is known by now."""
     done = {run: found for run, config in configs.items() if (found := runs.result(config)) is not None}
     return {
         **runs.settings_of(asked),
-        "compare": compare_rows(done, asked.seeds),
-        "downpour": downpour_rows(done, asked.downpour_epochs),
+        "compare": compare_rows(done, _seeds(asked)),
+        "downpour": downpour_rows(done, asked.downpour_epochs, _seeds(asked)),
         "softsync": softsync_rows(done, asked.softsync_epochs),
         "downpour_epochs": asked.downpour_epochs,
-        "gamma": GAMMA,
         "softsync_epochs": asked.softsync_epochs,
         "momentum": MOMENTUM,
     }
@@ -146,14 +160,15 @@ def figures(configs: Mapping[Asked, RunConfig], asked: argparse.Namespace) -> di
 def main() -> None:
     """Run and write the result."""
     parser = runs.arguments(__doc__, epochs=6.0, batch=16)
-    parser.add_argument("--downpour-epochs", type=float, default=1.0)
+    parser.add_argument("--downpour-epochs", type=float, default=2.0)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--softsync-epochs", type=float, default=0.5)
     parser.add_argument("--parts", nargs="*", default=["compare", "downpour", "softsync"])
     parser.add_argument("--variant", default="", help="added to the name of the file, as _short")
     asked = parser.parse_args()
     parts = {
-        "compare": compared(asked.seeds).values(),
-        "downpour": poured(asked.downpour_epochs).values(),
+        "compare": compared(_seeds(asked)).values(),
+        "downpour": [run for runs_ in poured(asked.downpour_epochs, _seeds(asked)).values() for run in runs_],
         "softsync": softened(asked.softsync_epochs).values(),
     }
     with runs.folder_for(asked) as folder:

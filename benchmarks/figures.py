@@ -13,23 +13,32 @@ from typing import Any
 
 from benchmarks.chart import Chart, Series
 from benchmarks.harness import RESULTS
+from benchmarks.sections_shrink import bits_curves
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 BLUE, RED, GREY = "#2563eb", "#dc2626", "#6b7280"
+_KINDS = {"kmeans": "k-means", "uniform": "uniform levels"}
 CHANCE = 10.0  # percent, of ten classes
 
 
 def downpour_tau(record: dict[str, Any]) -> Chart:
     """Accuracy over the period of Downpour, next to `sync-sgd`."""
-    points = tuple((float(row["tau"]), _percent(row)) for row in record["downpour"] if row["tau"])
-    lines = [Series("downpour", points, BLUE)]
+    lines = []
+    for gamma, color in zip(
+        sorted({row["gamma"] for row in record["downpour"] if row["tau"]}), (BLUE, RED), strict=True
+    ):
+        rows = [row for row in record["downpour"] if row["tau"] and row["gamma"] == gamma]
+        lines.append(
+            Series(f"downpour, gamma {gamma:g}", tuple((float(row["tau"]), _percent(row)) for row in rows), color)
+        )
     for row in record["downpour"]:
         if not row["tau"]:
-            level = ((points[0][0], _percent(row)), (points[-1][0], _percent(row)))
+            first, *_, last = lines[0].points
+            level = ((first[0], _percent(row)), (last[0], _percent(row)))
             lines.append(Series("sync-sgd", level, GREY, dash="5 4", marker="none"))
     return Chart(
         title="downpour: accuracy over its period",
-        subtitle=_setting(record, record["downpour_epochs"]) + f", gamma {record['gamma']:g}",
+        subtitle=_setting(record, record["downpour_epochs"]) + f", mean of {len(record['downpour'][0]['each'])} seeds",
         x_label="steps between two exchanges (tau = push = fetch)",
         y_label="test accuracy, %",
         series=tuple(lines),
@@ -55,6 +64,24 @@ def softsync_rate(record: dict[str, Any]) -> Chart:
     )
 
 
+def bits_resnet20(record: dict[str, Any]) -> Chart:
+    """Accuracy over bits: k-means and uniform, as they are and trained."""
+    rows = bits_curves(record)["resnet20"]
+    lines = []
+    for how, words in (("", ""), ("_retrained", ", trained")):
+        for kind, color in (("kmeans", BLUE), ("uniform", RED)):
+            key = f"{kind}{how}_error"
+            points = tuple((row["bits"], 100 - row[key]) for row in rows if key in row)
+            lines.append(Series(f"{_KINDS[kind]}{words}", points, color, dash="5 4" if how else ""))
+    return Chart(
+        title="resnet20 on CIFAR-10: accuracy over bits a weight",
+        subtitle="all weights kept, one codebook a layer",
+        x_label="bits",
+        y_label="test accuracy, %",
+        series=tuple(lines),
+    )
+
+
 def _setting(record: dict[str, Any], epochs: float) -> str:
     passes = f"{epochs:g} epoch{'s' * (epochs != 1)}"
     return f"{record['data']}, {record['model']}, {record['workers']} workers, batch {record['batch']} each, {passes}"
@@ -72,6 +99,8 @@ def main() -> None:
     for part, draw in (("downpour", downpour_tau), ("softsync", softsync_rate)):
         if record[part]:
             (IMAGES / f"{draw.__name__}.svg").write_text(draw(record).svg(), encoding="utf-8")
+    record = json.loads((RESULTS / "shrink.json").read_text(encoding="utf-8"))
+    (IMAGES / "bits_resnet20.svg").write_text(bits_resnet20(record).svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":

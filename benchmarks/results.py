@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import sections_async as asyncs
 from benchmarks import sections_compress as small
+from benchmarks import sections_shrink as files
 from benchmarks import sections_training as training
 from benchmarks.harness import RESULTS
 
@@ -57,6 +58,7 @@ SECTIONS = {
     "stragglers": asyncs.stragglers,
     "ptb": training.ptb,
     "asynchrony": asyncs.asynchrony,
+    "shrink": files.shrink,
     "file_size": small.file_size,
     "run_compressed": small.run_compressed,
     "gpu_codebook": small.gpu_codebook,

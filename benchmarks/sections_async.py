@@ -54,10 +54,10 @@ def asynchrony(record: dict[str, Any]) -> str:
     parts = [f"## Asynchrony: {record['data']}\n\n{where}, in one process, times lognormal.\n\n"]
     if record["compare"]:
         parts += [f"{record['epochs']:g} epochs, paired by seed; bytes are what one worker sends and receives. "
-                  "Rates of `easgd` and `agn` were chosen among four each by test accuracy at seed 0:\n\n",
+                  "Rates of `easgd` and `agn` were chosen among four each at another seed:\n\n",
                   _compared(record["compare"]), "\n"]  # fmt: skip
     if record["downpour"]:
-        parts += [f"`downpour` over its period, {record['downpour_epochs']:g} epochs, gamma {record['gamma']:g} ",
+        parts += [f"`downpour` over its period, {record['downpour_epochs']:g} epochs, means over seeds ",
                   "([drawn](images/downpour_tau.svg)):\n\n", _periods(record["downpour"]), "\n"]  # fmt: skip
     if record["softsync"]:
         parts += ["Rates of a fresh gradient, constant (`softsync`) and divided by age (`staleness-aware`), ",
@@ -77,9 +77,11 @@ def _compared(rows: list[dict[str, Any]]) -> str:
 
 def _periods(rows: list[dict[str, Any]]) -> str:
     lines: list[list[object]] = [
-        [row["tau"] or "sync-sgd", _percent(row), f"{row.get('staleness') or 0:.1f}"] for row in rows
-    ]
-    return table(["push = fetch", "test accuracy", "mean age"], lines)
+        [row["tau"] or "sync-sgd", f"{row['gamma']:g}" if row["tau"] else "", _spread(row["each"]),
+         f"{row.get('staleness') or 0:.1f}"]
+        for row in rows
+    ]  # fmt: skip
+    return table(["push = fetch", "gamma", "test accuracy", "mean age"], lines)
 
 
 def _rates(rows: list[dict[str, Any]]) -> str:
