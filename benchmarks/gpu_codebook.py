@@ -18,11 +18,12 @@ import numpy as np
 import torch
 
 from benchmarks.harness import write
-from tightwire.kernels import triton_codebook
-from tightwire.kernels.codebook import ListedCodes, PackedCodes, listed, packed, times, vector, ways_for
+from tightwire.kernels import triton_codebook, triton_spread
+from tightwire.kernels.codebook import ListedCodes, PackedCodes, listed, packed, spread, times, vector, ways_for
 
 CUDA = torch.device("cuda")
 L2_NBYTES = 50 << 20
+SPREAD_SHAPES = [(4, 4), (2, 8), (8, 2), (4, 2), (4, 1), (8, 4), (2, 4), (4, 8)]  # rows at a time, how many times
 SHAPES = [
     (16, 128, 4),
     (32, 128, 4),
@@ -87,7 +88,14 @@ def four_bits(side: int, rounds: int, dtype: torch.dtype) -> list[dict[str, Any]
     many = rotated(first)
     xs = [torch.randn(side, device=CUDA).to(dtype) for _ in many]
     found = []
+    for rows, steps in SPREAD_SHAPES:
+        calls = [lambda k=k, rows=rows, steps=steps: spread(triton_spread, many[k], xs[k], rows=rows, steps=steps)
+                 for k in range(len(many))]  # fmt: skip
+        found.append({"way": "spread", "rows": rows, "steps": steps, **measured_us(calls, rounds)})
+        print(found[-1], flush=True)
     for way in ways_for(first, dtype):
+        if way == "spread":
+            continue
         for rows, width, warps in SHAPES:
             for shares in (1, 2):
 

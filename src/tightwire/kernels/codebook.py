@@ -29,6 +29,7 @@ WAYS: tuple[Way, ...] = ("load", "shuffle", "permute", "spread")
 SMALL_BATCH = 16
 _KINDS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
 _MOST_WORDS, _LEAST_WORDS = 128, 16  # of a row that a program takes at a time
+_WIDEST_SPREAD = 1024  # words of a row that a program takes, four to a thread
 _PROGRAMS = 512  # that keep a large GPU busy
 _WHAT = "running from shared weights on the GPU"
 
@@ -156,7 +157,8 @@ def times(matrix: Codes, x_BC: Tensor, *, way: Way | None = None) -> Tensor:
         )  # fmt: skip
         return out
     if len(x_BC) == 1:
-        return vector(kernel, matrix, x_BC[0], way=way)[None]
+        far = compiled("triton", _WHAT, "spread") if way == "spread" and way in ways_for(matrix, x_BC.dtype) else None
+        return (vector(kernel, matrix, x_BC[0], way=way) if far is None else spread(far, matrix, x_BC[0]))[None]
     return _batch(kernel, matrix, x_BC)
 
 
@@ -181,21 +183,39 @@ def vector(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, way: Way | None = N
     if shares is None:
         wanted = max(1, _PROGRAMS // -(-matrix.rows // rows))
         shares = max(n for n in range(1, min(blocks, wanted) + 1) if blocks % n == 0)
-    pairs = -(-matrix.columns // 32) * 16
-    x = x_C if matrix.columns % 32 == 0 else F.pad(x_C, (0, 2 * pairs - matrix.columns))
-    x = x if x.data_ptr() % 16 == 0 else x.clone()  # loads are 16 bytes wide
+    x, pairs = _in_pairs(matrix, x_C)
     out = torch.empty(shares, matrix.rows, device=x.device, dtype=x.dtype if shares == 1 else torch.float32)
     kernel.vector[(-(-matrix.rows // rows), shares)](
-        matrix.word_RS, x if x.dtype == torch.float32 else x.view(torch.int32), matrix.value_V,
-        matrix.pair_256 if WAYS[taken] == "spread" else matrix.plane_8, out,
+        matrix.word_RS, x if x.dtype == torch.float32 else x.view(torch.int32), matrix.value_V, matrix.plane_8, out,
         matrix.rows, stride, stride // shares, pairs, BITS=matrix.bits, KIND=_KINDS[x.dtype], WAY=taken, BLOCK_R=rows,
-        BLOCK_W=width, THREADS=32 * warps, num_warps=warps,
+        BLOCK_W=width, num_warps=warps,
     )  # fmt: skip
     return out[0] if shares == 1 else out.sum(0).to(x.dtype)
+
+
+def spread(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, rows: int = 4, steps: int = 4) -> Tensor:
+    """One vector in half precision from 4-bit codes: programs of ``steps`` times ``rows`` rows (`triton_spread`)."""
+    stride = matrix.word_RS.shape[1]
+    width = min(stride & -stride, _WIDEST_SPREAD)
+    shares = stride // width
+    x, pairs = _in_pairs(matrix, x_C)
+    out = torch.empty(shares, matrix.rows, device=x.device, dtype=x.dtype if shares == 1 else torch.float32)
+    kernel.four_bits[(-(-matrix.rows // (rows * steps)), shares)](
+        matrix.word_RS, x.view(torch.int32), matrix.pair_256, out, matrix.rows, stride, pairs,
+        BLOCK_R=rows, BLOCK_W=width, STEPS=steps, num_warps=max(1, width // 128),
+    )  # fmt: skip
+    return out[0] if shares == 1 else out.sum(0).to(x.dtype)
+
+
+def _in_pairs(matrix: PackedCodes, x_C: Tensor) -> tuple[Tensor, int]:
+    """x where a kernel may load 16 bytes at a time, and how many pairs of columns it has."""
+    pairs = -(-matrix.columns // 32) * 16
+    x = x_C if matrix.columns % 32 == 0 else F.pad(x_C, (0, 2 * pairs - matrix.columns))
+    return (x if x.data_ptr() % 16 == 0 else x.clone()), pairs
 
 
 def ways_for(matrix: PackedCodes, dtype: torch.dtype) -> tuple[Way, ...]:
     """The ways that this matrix and x allow, the default first."""
     if matrix.bits == 4:
-        return ("spread", "permute", "shuffle", "load") if dtype == torch.float16 else ("shuffle", "load")
-    return ("spread", "shuffle", "load") if matrix.values <= 32 else ("spread", "load")
+        return ("permute", "spread", "shuffle", "load") if dtype == torch.float16 else ("shuffle", "load")
+    return ("shuffle", "load") if matrix.values <= 32 else ("load",)

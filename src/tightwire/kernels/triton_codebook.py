@@ -5,8 +5,6 @@ Ways to look a code up, of which `vector` takes one:
 
     LOAD      a load from the table, which stays in the first cache
     SHUFFLE   lane l of a warp holds entry l; a shuffle fetches the one that is wanted: exact, two instructions a weight
-    SPREAD    a table of 256 entries, 32 times in shared memory, so that every lane has a copy in a bank of its own: two
-              4-bit codes or one of 8 bits in one load. Products of 4-bit codes are summed as PERMUTE does
     PERMUTE   the low and high bytes of 16 half-precision entries in eight registers; a byte permute looks four codes
               up at once. Products of a word's eight weights are summed in half precision, the rest in single
 
@@ -20,7 +18,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-LOAD, SHUFFLE, PERMUTE, SPREAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+LOAD, SHUFFLE, PERMUTE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 HALF, BRAIN, SINGLE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
@@ -163,127 +161,6 @@ def _permuted(word, x0, x1, x2, x3, l0, l1, l2, l3, h0, h1, h2, h3):
 
 
 @triton.jit
-def _spread(table, THREADS: tl.constexpr):
-    """Write 32 copies of 256 words side by side into shared memory; where they begin."""
-    begin = tl.inline_asm_elementwise(
-        asm="""
-        {
-            .shared .align 128 .b8 spread[32768];
-            .reg .u32 at, k, e, v, step;
-            .reg .u64 from;
-            .reg .pred more;
-            mov.u32 at, spread;
-            mov.u32 k, %tid.x;
-            mov.u32 step, %ntid.x;
-            fill:
-            shr.u32 e, k, 5;
-            mul.wide.u32 from, e, 4;
-            add.u64 from, from, $2;
-            ld.global.nc.u32 v, [from];
-            shl.b32 e, k, 2;
-            add.u32 e, e, at;
-            st.shared.u32 [e], v;
-            add.u32 k, k, step;
-            setp.lt.u32 more, k, 8192;
-            @more bra fill;
-            bar.sync 0;
-            mov.u32 $0, at;
-        }
-        """,
-        constraints="=r,r,l",
-        args=[tl.arange(0, THREADS), table.to(tl.int64)],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
-    return tl.max(begin, axis=0)
-
-
-@triton.jit
-def _spread_sum(word, x0, x1, x2, x3, begin):
-    """The sum of a word's eight products with codes of 4 bits, two to a load."""
-    return tl.inline_asm_elementwise(
-        asm="""
-        {
-            .reg .b32 a, s, v, p;
-            .reg .b16 e, f;
-            .reg .f32 g, k;
-            mov.u32 a, %tid.x;
-            and.b32 a, a, 31;
-            shl.b32 a, a, 2;
-            add.u32 a, a, $6;
-            shl.b32 s, $1, 7;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.u32 v, [s];
-            mul.rn.f16x2 p, v, $2;
-            shr.u32 s, $1, 1;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.u32 v, [s];
-            fma.rn.f16x2 p, v, $3, p;
-            shr.u32 s, $1, 9;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.u32 v, [s];
-            fma.rn.f16x2 p, v, $4, p;
-            shr.u32 s, $1, 17;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.u32 v, [s];
-            fma.rn.f16x2 p, v, $5, p;
-            mov.b32 {e, f}, p;
-            cvt.f32.f16 g, e;
-            cvt.f32.f16 k, f;
-            add.f32 $0, g, k;
-        }
-        """,
-        constraints="=f,r,r,r,r,r,r",
-        args=[word, x0, x1, x2, x3, begin],
-        dtype=tl.float32,
-        is_pure=True,
-        pack=1,
-    )
-
-
-@triton.jit
-def _spread_four(word, begin):
-    """The four weights of a word of bytes."""
-    return tl.inline_asm_elementwise(
-        asm="""
-        {
-            .reg .b32 a, s;
-            mov.u32 a, %tid.x;
-            and.b32 a, a, 31;
-            shl.b32 a, a, 2;
-            add.u32 a, a, $5;
-            shl.b32 s, $4, 7;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.f32 $0, [s];
-            shr.u32 s, $4, 1;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.f32 $1, [s];
-            shr.u32 s, $4, 9;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.f32 $2, [s];
-            shr.u32 s, $4, 17;
-            and.b32 s, s, 0x7f80;
-            add.u32 s, s, a;
-            ld.shared.f32 $3, [s];
-        }
-        """,
-        constraints="=&f,=&f,=&f,=&f,r,r",
-        args=[word, begin],
-        dtype=(tl.float32, tl.float32, tl.float32, tl.float32),
-        is_pure=True,
-        pack=1,
-    )
-
-
-@triton.jit
 def _products(word, x, pair, pairs, table, BITS: tl.constexpr, KIND: tl.constexpr, WAY: tl.constexpr):
     """The sum of each word's products."""
     if WAY == LOAD:
@@ -312,7 +189,6 @@ def _products(word, x, pair, pairs, table, BITS: tl.constexpr, KIND: tl.constexp
 def vector(
     words, x, table, planes, out, rows, stride, share, pairs,
     BITS: tl.constexpr, KIND: tl.constexpr, WAY: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_W: tl.constexpr,
-    THREADS: tl.constexpr,
 ):  # fmt: skip
     """Some rows, over one share of the columns: ``out[share, row]``."""
     row = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
@@ -327,24 +203,11 @@ def vector(
     if WAY == PERMUTE:
         l0, l1, l2, l3 = tl.load(planes), tl.load(planes + 1), tl.load(planes + 2), tl.load(planes + 3)
         h0, h1, h2, h3 = tl.load(planes + 4), tl.load(planes + 5), tl.load(planes + 6), tl.load(planes + 7)
-    if WAY == SPREAD:
-        spread = _spread(planes if BITS == 4 else table, THREADS)
     for i in range(0, share, BLOCK_W):
         # The next words are on their way while these are multiplied.
         coming = tl.load(there + i + BLOCK_W, mask=inside & (i + BLOCK_W < share), other=0)
         at = pair + i * (16 // BITS)
-        if (WAY == SPREAD) & (BITS == 8):
-            w0, w1, w2, w3 = _spread_four(word, spread)
-            x0, x1 = _two(x, at, pairs, KIND)
-            x2, x3 = _two(x, at + 4, pairs, KIND)
-            total += w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
-        elif WAY == SPREAD:
-            x0 = tl.load(x + at, mask=at < pairs, other=0)
-            x1 = tl.load(x + at + 4, mask=at + 4 < pairs, other=0)
-            x2 = tl.load(x + at + 8, mask=at + 8 < pairs, other=0)
-            x3 = tl.load(x + at + 12, mask=at + 12 < pairs, other=0)
-            total += _spread_sum(word, x0, x1, x2, x3, spread)
-        elif WAY == PERMUTE:
+        if WAY == PERMUTE:
             x0 = tl.load(x + at, mask=at < pairs, other=0)
             x1 = tl.load(x + at + 4, mask=at + 4 < pairs, other=0)
             x2 = tl.load(x + at + 8, mask=at + 8 < pairs, other=0)
