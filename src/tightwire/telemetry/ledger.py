@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Literal
 
 Phase = Literal["exchange", "ask", "answer", "setup", "agree", "boundary"]
@@ -43,13 +44,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self._bytes: Counter[Key] = Counter()
+        self._lock = Lock()  # threads of a server count here too
         self.dense_bytes = 0
         self.payload_bytes = 0
 
     def moved(self, phase: Phase, group: str, *, tx: int, rx: int, known: Known) -> None:
         """Bytes crossed the transport."""
-        self._bytes[Key(phase, group, "tx", known)] += tx
-        self._bytes[Key(phase, group, "rx", known)] += rx
+        with self._lock:
+            self._bytes[Key(phase, group, "tx", known)] += tx
+            self._bytes[Key(phase, group, "rx", known)] += rx
 
     def produced(self, payload_nbytes: int) -> None:
         """This worker encoded a contribution into so many bytes."""
@@ -62,7 +65,8 @@ class Ledger:
     def total(self, direction: Direction, *phases: Phase) -> int:
         """Bytes in one direction; all phases of training if none is named."""
         wanted = phases or TRAINING
-        return sum(n for key, n in self._bytes.items() if key.direction == direction and key.phase in wanted)
+        with self._lock:
+            return sum(n for key, n in self._bytes.items() if key.direction == direction and key.phase in wanted)
 
     @property
     def tx_bytes(self) -> int:
@@ -81,7 +85,9 @@ class Ledger:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows as plain data."""
-        return [{**vars(key), "nbytes": n} for key, n in sorted(self._bytes.items(), key=lambda row: str(row[0]))]
+        with self._lock:
+            found = list(self._bytes.items())
+        return [{**vars(key), "nbytes": n} for key, n in sorted(found, key=lambda row: str(row[0]))]
 
     def summary(self) -> dict[str, Any]:
         """The three numbers and the rows behind them."""

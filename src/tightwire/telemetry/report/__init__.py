@@ -6,6 +6,7 @@
     style.py     which name, colour, dash and symbol a run has, everywhere on the page
     table.py     the figures of all runs, the best of each column marked
     figures.py   what plotly draws, as plain data
+    shell.py     what every page with figures has
     page.py      the page: `write_report`
 
 >>> from pathlib import Path

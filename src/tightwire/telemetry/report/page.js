@@ -69,6 +69,7 @@
     const layout = {
       height: paperWidth ? 245 : narrow ? 290 : 340,
       margin: { l: 52, r: narrow ? 8 : 18, t: 14, b: 46 },
+      showlegend: false,
       ...rest,
       width: paperWidth || undefined,
       autosize: !paperWidth,
@@ -77,7 +78,6 @@
       font: { family: FONT, size: 12, color: theme.ink },
       hoverlabel: { bgcolor: theme.card, bordercolor: theme.rule, font: { color: theme.ink, family: FONT } },
       hovermode: "closest",
-      showlegend: false,
       dragmode: touch.matches ? false : "zoom", // a finger scrolls the page
       modebar: { bgcolor: "rgba(0,0,0,0)", color: theme.muted, activecolor: theme.ink },
       xaxis: axis({ ...xaxis, ...slim.xaxis }, theme),
@@ -90,6 +90,7 @@
 
   function markAxis() {
     const loss = page.figures.find((figure) => figure.layout.meta === "loss");
+    if (!loss) return; // a page without losses
     const now = lossAxis || loss.layout.yaxis.type;
     document.querySelectorAll("[data-axis]").forEach((button) => {
       button.setAttribute("aria-pressed", String(button.dataset.axis === now));

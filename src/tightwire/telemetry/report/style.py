@@ -59,19 +59,19 @@ class Style:
 
 def styles(runs: Sequence[RunRecord]) -> list[Style]:
     """The looks of all runs; two runs share a colour only if there are more than eight, and then not the symbol."""
-    names, found = labels(runs), []
-    for at, label in enumerate(names):
-        turn = at + at // len(LIGHT)
-        found.append(
-            Style(
-                label=label,
-                color=at % len(LIGHT),
-                dash=tuple(DASHES)[turn % len(DASHES)],
-                symbol=tuple(SYMBOLS)[turn % len(SYMBOLS)],
-                pattern=PATTERNS[turn % len(PATTERNS)],
-            )
-        )
-    return found
+    return [look(at, label) for at, label in enumerate(labels(runs))]
+
+
+def look(at: int, label: str) -> Style:
+    """The looks of line number ``at``."""
+    turn = at + at // len(LIGHT)
+    return Style(
+        label=label,
+        color=at % len(LIGHT),
+        dash=tuple(DASHES)[turn % len(DASHES)],
+        symbol=tuple(SYMBOLS)[turn % len(SYMBOLS)],
+        pattern=PATTERNS[turn % len(PATTERNS)],
+    )
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:

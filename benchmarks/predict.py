@@ -1,0 +1,257 @@
+"""Predictions beside measurements: the step of many recipes on loopback and between four hosts of the lab.
+
+    python -m benchmarks.predict [--case loopback-plain] [--anew]      all cases, or one; what is done is not repeated
+
+In each case four workers profile one network together, measure what messages and codecs cost, and then train with every
+recipe in turn, in short rounds; how fast the machine is at the moment is measured before each round. The prediction is
+that of `tightwire.plan.cost.predict` with the stated link. Needs root for the lab.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
+
+import tightwire as tw
+from benchmarks.harness import RESULTS, in_processes, write
+from benchmarks.predict_plot import draw
+from tightwire.algebra.recipe import AnyRecipe
+from tightwire.links.malloc import keep_memory
+from tightwire.plan.calibrate import calibrate, with_asking
+from tightwire.plan.cluster import PERFECT, Cluster, Link, flat, parse_link
+from tightwire.plan.codings import with_codings
+from tightwire.plan.cost import predict
+from tightwire.plan.measure import profile_model
+from tightwire.plan.profile import Coding, Profile
+from tightwire.recipes.catalogue import by_name
+
+WORKERS, BATCH, WIDTH, TAU = 4, 160, 768, 4
+RATES = {"loopback": None, "1gbit": "1gbit", "100mbit": "100mbit"}
+GROUPS: dict[str, dict[str, dict[str, object]]] = {
+    "plain": {
+        "sync-sgd": {}, "sync-sgd, ring": {"exchange": "ring"}, "firecaffe": {}, "local-sgd, tau 4": {"tau": TAU},
+        "sync-easgd": {}, "gossip-pull": {}, "layerwise": {"stages": WORKERS},
+    },
+    "compressed": {"half": {}, "terngrad": {}, "one-bit": {}, "powersgd": {}, "top-k": {}, "dgc": {}},
+    "served": {"asgd": {}, "hardsync": {}, "softsync": {}, "easgd, tau 4": {"tau": TAU}},
+}  # fmt: skip
+CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
+ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
+
+
+def network() -> nn.Sequential:
+    """784-768-768-768-10: 1.8 M parameters, one layer a stage."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Sequential(nn.Linear(784, WIDTH), nn.ReLU()),
+        nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()),
+        nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()),
+        nn.Linear(WIDTH, 10),
+    )
+
+
+def batch(times: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers that look like a batch."""
+    generator = torch.Generator().manual_seed(1)
+    samples = times * BATCH
+    return torch.randn(samples, 784, generator=generator), torch.randint(10, (samples,), generator=generator)
+
+
+def recipes(group: str) -> dict[str, AnyRecipe]:
+    """The recipes of a group."""
+    return {name: by_name(name.split(",")[0], **arguments) for name, arguments in GROUPS[group].items()}
+
+
+def contest(rate: str | None, group: str) -> dict[str, Any]:
+    """Rank by rank: profile, then every recipe measured and predicted."""
+    keep_memory()  # as every worker of a server does
+    dist.init_process_group("gloo")
+    chosen, served = recipes(group), group == "served"
+    link = PERFECT if rate is None else parse_link(rate)
+    profile = together_profiled(chosen, served, link)
+    cluster = flat(link, cores=os.cpu_count(), sharing=WORKERS)
+    rows = [{"recipe": name, **row(name, recipe, profile, cluster)} for name, recipe in chosen.items()]
+    dist.destroy_process_group()
+    return {"rows": rows, "profile": asdict(profile)}
+
+
+def together_profiled(chosen: dict[str, AnyRecipe], served: bool, link: Link) -> Profile:
+    """The profile of one worker alone, and what they cost each other when all work at once."""
+    model, (x, y) = network(), batch()
+    profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp"))
+    usual_s, last_s = compute_together(model, times=9)
+    mean = max(1.0, usual_s / profile.compute_s)
+    pair = max(1.0, compute_together(model, times=5, who=2)[0] / profile.compute_s)
+    F.cross_entropy(model(x), y).backward()
+    dist.barrier()
+    coded = with_codings(profile, model, chosen.values(), workers=WORKERS)
+    codings = {key: slower(coding, 1 / mean) for key, coding in coded.codings.items()}
+    tiny = nn.Linear(1, 1)
+    with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
+        transport = wire._worker.transport
+        large = int(min(4 << 20, link.bytes_per_s / 10))
+        costs = calibrate(transport, slow=mean, large_nbytes=large // 1024 * 1024)
+        costs = with_asking(costs, transport, link, numel=profile.nparams, rounds=3) if served else costs
+    slowdown = {1: 1.0, 2: min(pair, mean), WORKERS: mean}
+    quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
+    rest = statistics.median(step_s * profile.compute_s / pace_s for pace_s, step_s in quiet["rounds"])
+    rest_s = max(0.0, rest - profile.compute_s - profile.update_s)
+    return profile.but(
+        slowdown=slowdown, codings=codings, overheads=replace(costs, step_s=rest_s, sync_s=last_s - usual_s)
+    )
+
+
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer of every contestant."""
+    return torch.optim.SGD(model.parameters(), lr=0.001)
+
+
+def alone(work: Callable[[], Profile]) -> Profile:
+    """Rank 0's result, made while the others wait; they have one of the same form."""
+    found: Profile | None = None
+    for turn in range(2):
+        if (dist.get_rank() == 0) == (turn == 0):
+            found = work()
+        dist.barrier()
+    assert found is not None
+    return found
+
+
+def compute_together(model: nn.Module, *, times: int, who: int = WORKERS) -> tuple[float, float]:
+    """Forward and backward of the first ``who`` ranks at once: the usual mean over ranks, and the usual last one."""
+    x, y = batch()
+    means, lasts = [], []
+    for _ in range(times + 1):
+        dist.barrier()
+        start = time.perf_counter()
+        if dist.get_rank() < who:
+            F.cross_entropy(model(x), y).backward()
+        took = torch.zeros(WORKERS, dtype=torch.float64)
+        took[dist.get_rank()] = time.perf_counter() - start
+        for p in model.parameters():
+            p.grad = None
+        dist.all_reduce(took)
+        means.append(float(took[:who].mean()))
+        lasts.append(float(took[:who].max()))
+    return statistics.median(means[1:]), statistics.median(lasts[1:])
+
+
+def slower(coding: Coding, factor: float) -> Coding:
+    """Times by a factor."""
+    return replace(coding, encode_s=factor * coding.encode_s, decode_s=factor * coding.decode_s,
+                   settle_s=factor * coding.settle_s)  # fmt: skip
+
+
+def at_pace(profile: Profile, compute_s: float) -> Profile:
+    """The profile as fast as the machine is now."""
+    factor = compute_s / (profile.compute_s * profile.slowed(WORKERS))
+    costs = replace(profile.overheads, sync_s=factor * profile.overheads.sync_s)
+    return profile.but(slowdown={k: v * factor for k, v in profile.slowdown.items()}, overheads=costs)
+
+
+def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
+    """Steps of all workers with one recipe, in rounds: how fast the machine was just before, and seconds of a step."""
+    model, probe = network(), network()
+    split = getattr(getattr(recipe, "split", None), "stages", 1) > 1
+    x, y = batch(WORKERS if split else 1)
+    with tw.join(recipe, model, sgd(model)) as wire:
+
+        def steps(count: int) -> float:
+            dist.barrier()
+            start = time.perf_counter()
+            for _ in range(count):
+                wire.batch(x, y, F.cross_entropy)
+                wire.step()
+            return (time.perf_counter() - start) / count
+
+        period = TAU if "tau" in name else 1
+        steps(2 * period + 2 * WORKERS * split)
+        once = common(steps(period))
+        count = period * max(1, round(ROUND_S / once / period))
+        several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
+        settled()
+        before = wire.ledger.tx_bytes
+        rounds = [(compute_together(probe, times=2)[0], common(steps(count))) for _ in range(several)]
+        settled()
+        sent = common((wire.ledger.tx_bytes - before) / (several * count))
+        wire.drain()
+    return {"rounds": rounds, "tx_nbytes": sent, "steps": several * count}
+
+
+def settled() -> None:
+    """All have taken their steps, and what was sent ahead of the next is on its way."""
+    dist.barrier()
+    time.sleep(0.05)
+
+
+def common(value: float) -> float:
+    """The mean over ranks."""
+    heard = torch.tensor(value, dtype=torch.float64)
+    dist.all_reduce(heard)
+    return float(heard) / WORKERS
+
+
+def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dict[str, Any]:
+    """One recipe: measured, predicted for the pace of each round, and how far they are usually apart."""
+    measured = measure(name, recipe)
+    said = [predict(recipe, at_pace(profile, pace_s), cluster, WORKERS) for pace_s, _ in measured["rounds"]]
+    steps = [step_s for _, step_s in measured["rounds"]]
+    error = statistics.median(one.step_s / step_s - 1 for one, step_s in zip(said, steps, strict=True))
+    usual = sorted(said, key=lambda one: one.step_s)[len(said) // 2]
+    tx = measured["tx_nbytes"]
+    return {
+        "measured_s": statistics.median(steps), "predicted_s": (1 + error) * statistics.median(steps), "error": error,
+        "steps": measured["steps"], "rounds": measured["rounds"], "measured_tx": tx, "predicted_tx": usual.tx_nbytes,
+        "tx_error": usual.tx_nbytes / tx - 1 if tx else 0.0, "bottleneck": usual.bottleneck,
+        "parts": asdict(usual.parts), "pace_s": statistics.median(pace for pace, _ in measured["rounds"]),
+    }  # fmt: skip
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures that are promised: 15% each, 7% in the median, 1% of the bytes."""
+    errors = [abs(r["error"]) for r in rows]
+    return {
+        "cases": len(rows), "median_error": statistics.median(errors), "largest_error": max(errors),
+        "within_15_percent": sum(e <= 0.15 for e in errors), "largest_tx_error": max(abs(r["tx_error"]) for r in rows),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure what is missing, then put all cases together."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--anew", action="store_true", help="measure cases again that are done")
+    asked = parser.parse_args()
+    done: dict[str, Any] = {}
+    for case in CASES:
+        rate, group = RATES[case.split("-")[0]], case.split("-")[1]
+        path = RESULTS / f"predict_{case}.json"
+        if (asked.case in (None, case)) and (asked.anew or not path.exists()):
+            found = in_processes(WORKERS, contest, rate, group, lab=rate)
+            write(
+                "predict",
+                {"case": case, "workers": WORKERS, "batch": BATCH, **summary(found["rows"]), **found},
+                f"_{case}",
+            )
+        if path.exists():
+            done[case] = json.loads(path.read_text(encoding="utf-8"))
+    rows = [{"case": case, **r} for case, record in done.items() for r in record["rows"]]
+    if rows:
+        write("predict", {**summary(rows), "by_case": {case: summary(r["rows"]) for case, r in done.items()}})
+        draw(rows)
+
+
+if __name__ == "__main__":
+    main()
