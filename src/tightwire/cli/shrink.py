@@ -39,6 +39,9 @@ def shrink(
     max_loss: Annotated[
         float | None, _option(text="As small as this loss of accuracy allows, in points: 0.0.", panel=_GOAL)
     ] = None,
+    policy: Annotated[
+        Path | None, _option(text="As tightwire search decided, layer by layer.", panel=_GOAL, metavar="POLICY.JSON")
+    ] = None,
     prune: Annotated[float | None, _option(text="Prune this share of the weights: 0.9.", panel=_GOAL)] = None,
     bits: Annotated[int, _option(text="2 to the power of this many shared values a layer.", panel=_GOAL)] = 4,
     bit_cost: Annotated[
@@ -79,7 +82,7 @@ def shrink(
     )  # fmt: skip
     config = ShrinkConfig(
         source, out, wish.plan(), model=model, options=tuple(model_option or ()), data=data, data_folder=data_folder,
-        device=str(device.value), augment=augment, work=work, overwrite=overwrite,
+        device=str(device.value), augment=augment, policy=policy, work=work, overwrite=overwrite,
     )  # fmt: skip
     words = console(json_to)
     with Bars(words) as bars:

@@ -60,7 +60,13 @@ def share_to_ratio(
 ) -> dict[str, SharedWeights]:
     """Clustered with the least bit cost whose file is within the plan's ratio."""
     assert plan.ratio is not None
-    room = dense_nbytes(model) / plan.ratio
+    return share_to_room(model, weights, plan, sizer, room=dense_nbytes(model) / plan.ratio)
+
+
+def share_to_room(
+    model: nn.Module, weights: Mapping[str, Tensor], plan: Plan, sizer: Sizer, *, room: float
+) -> dict[str, SharedWeights]:
+    """Clustered with the least bit cost whose file takes at most ``room`` bytes."""
     low, high, best = 0.0, _MOST_BIT_COST, share_all(weights, plan, _MOST_BIT_COST)
     least = sizer.whole(model, best)
     if least > room:

@@ -21,7 +21,7 @@ from torch import nn
 
 from tightwire.compress.equalise import equalise_
 from tightwire.compress.errors import CompressError
-from tightwire.compress.goals import density_for, share_all, share_to_ratio, share_within
+from tightwire.compress.goals import density_for, share_all, share_to_ratio, share_to_room, share_within
 from tightwire.compress.halves import round_rest_, round_shared
 from tightwire.compress.plan import Plan
 from tightwire.compress.prune.gradual import Gradual
@@ -34,6 +34,7 @@ from tightwire.compress.work import Work
 
 Shared: TypeAlias = dict[str, SharedWeights]
 _FIRST_DENSITY, _RUNG, _RUNGS = 0.2, 0.7, 10  # for a loss: 0.2, 0.14, 0.098, … of the weights
+_ATTEMPTS, _MARGIN_NBYTES = 5, 8  # to stay within a budget of bytes
 _SLACK = (1.05, 1.01, 1.0)  # of the loss before sharing; what polishing makes good again
 
 
@@ -72,10 +73,11 @@ class Pipeline:
     work: Work = field(default_factory=lambda: Work(None))
     sizer: Sizer = field(default_factory=Estimate)
     told: Told = field(default=lambda stage, done, total: None)
+    teacher: nn.Module | None = None
 
     def __post_init__(self) -> None:
-        """Keep the network that was given: it teaches the smaller one."""
-        self._teacher = deepcopy(self.model).eval()
+        """Keep the network that was given, or that it was cut from: it teaches the smaller one."""
+        self._teacher = deepcopy(self.teacher or self.model).eval()
         self._stages: list[dict[str, Any]] = []
         if self.plan.max_loss is not None and (self.sets is None or self.sets.valid is None):
             raise CompressError("a loss can only be held with data to decide by; give --data, or --bits instead")
@@ -83,42 +85,64 @@ class Pipeline:
     def run(self, source: str = "") -> Shrunk:
         """All stages; ``source`` names the network, so that another one does not go on with this one's work."""
         self.work.begin(self.plan.as_json(), self.plan.digest(source))
-        self._stage("0-reference", dict)
+        self._stage("0-reference", dict, of=self.teacher)
+        if self.teacher is not None:
+            self._stage("0-cut", dict)
         if self.plan.max_loss is not None:
             self._prune_in_rungs(self.plan.max_loss)
             shared = self._share_within(self.plan.max_loss)
         else:
             self._stage("1-prune", self._prune)
-            shared = self._stage("2-share", self._share)
-            shared = self._stage("3-polish", lambda: self._polish(shared))
+            shared = self._share_within_bytes() if self.plan.most_nbytes is not None else self._share_once()
         return Shrunk(self.model, shared, self._stages)
 
-    def _stage(self, name: str, do: Callable[[], Shared]) -> Shared:
-        """Do a stage, or take what it did before."""
+    def _share_once(self) -> Shared:
+        shared = self._stage("2-share", self._share)
+        return self._stage("3-polish", lambda: self._polish(shared))
+
+    def _share_within_bytes(self) -> Shared:
+        """Share and polish; where polishing made the file too large, again with that much less room."""
+        assert self.plan.most_nbytes is not None
+        begin, room = deepcopy(self.model.state_dict()), float(self.plan.most_nbytes)
+        for attempt in range(_ATTEMPTS):
+            self.model.load_state_dict(begin)
+            shared = self._stage(f"2-share-{attempt}", lambda r=room: self._share(r))  # type: ignore[misc]
+            polish = f"3-polish-{attempt}"
+            shared = self._stage(polish, lambda s=shared, n=polish: self._polish(s, n))  # type: ignore[misc]
+            excess = self.sizer.whole(self.model, shared) - self.plan.most_nbytes
+            if excess <= 0:
+                return shared
+            room -= excess + _MARGIN_NBYTES
+        raise CompressError(
+            f"the file stays {excess} bytes above the {self.plan.most_nbytes} it may take; prune more, or allow more"
+        )
+
+    def _stage(self, name: str, do: Callable[[], Shared], of: nn.Module | None = None) -> Shared:
+        """Do a stage, or take what it did before; its figures are the model's, or those ``of`` another."""
         found = self.work.load(name, self.model)
         if found is not None:
             self._stages.append(found[0])
             return found[1]
         begin = time.perf_counter()
         shared = do()
-        figures = {"stage": name, "seconds": time.perf_counter() - begin, **self._figures(shared)}
+        figures = {"stage": name, "seconds": time.perf_counter() - begin, **self._figures(shared, of or self.model)}
         self.work.save(name, self.model, figures, shared)
         self._stages.append(figures)
         return shared
 
-    def _figures(self, shared: Shared) -> dict[str, Any]:
+    def _figures(self, shared: Shared, model: nn.Module) -> dict[str, Any]:
         """Accuracy, size and layers as they are now."""
         found: dict[str, Any] = {}
         if self.sets is not None:
-            found["test"] = asdict(evaluate(self.model, self.sets.test))
+            found["test"] = asdict(evaluate(model, self.sets.test))
             if self.sets.valid is not None:
-                found["valid"] = asdict(evaluate(self.model, self.sets.valid))
-        weights = prunable(self.model)
+                found["valid"] = asdict(evaluate(model, self.sets.valid))
+        weights = prunable(model)
         kept = sum(int((weight != 0).sum()) for weight in weights.values())
         found["density"] = kept / max(1, sum(weight.numel() for weight in weights.values()))
         if shared:
-            nbytes = self.sizer.whole(self.model, shared)
-            found |= {"nbytes": nbytes, "ratio": dense_nbytes(self.model) / nbytes}
+            nbytes = self.sizer.whole(model, shared)
+            found |= {"nbytes": nbytes, "ratio": dense_nbytes(self._teacher) / nbytes}
             found["layers"] = layer_figures(shared, self.sizer)
         return found
 
@@ -140,11 +164,13 @@ class Pipeline:
             return density_for(self.plan.ratio, self.model)
         return self.plan.density
 
-    def _share(self) -> Shared:
+    def _share(self, room: float | None = None) -> Shared:
         if self.sets is None:
             equalise_(self.model)  # nothing is trained any more, so norms may take the filters' scales
         weights: Mapping[str, Any] = prunable(self.model)
-        if self.plan.ratio is not None:
+        if room is not None:
+            shared = share_to_room(self.model, weights, self.plan, self.sizer, room=room)
+        elif self.plan.ratio is not None:
             shared = share_to_ratio(self.model, weights, self.plan, self.sizer)
         else:
             shared = share_all(weights, self.plan)

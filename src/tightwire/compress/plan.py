@@ -2,7 +2,7 @@
 
 density, by, pattern     what pruning reaches, counted how, in which groups
 centroids, bit_cost      how many values a layer may share, and what a bit of the file weighs against exactness
-ratio | max_loss         or: what to reach, and the rest is found
+ratio | max_loss         or: what to reach, and the rest is found; most_nbytes: what the file may not exceed
 retrain, polish          how the network is trained while it is pruned, and how its centroids are trained
 """
 
@@ -30,6 +30,7 @@ class Plan:
     by: Literal["layer", "network", "adaptive"] = "adaptive"
     layers: Mapping[str, float] = field(default_factory=dict)  # densities of single layers, instead
     pattern: str = "fine"
+    layer_patterns: Mapping[str, str] = field(default_factory=dict)
     schedule: str = "cubic"
     until: float = 0.5
     centroids: int = 16
@@ -38,6 +39,7 @@ class Plan:
     numbers: Literal["half", "float"] = "half"  # centroids, biases and norms in the file
     ratio: float | None = None
     max_loss: float | None = None
+    most_nbytes: int | None = None  # the file may not be larger
     retrain: Training = field(default_factory=lambda: Training(epochs=30, lr=2e-3))
     polish: Training = field(default_factory=lambda: Training(epochs=5, lr=3e-4))
 
@@ -51,16 +53,20 @@ class Plan:
             raise CompressError(f"target ratio {self.ratio}: a smaller file takes more than 1")
         if self.max_loss is not None and self.max_loss < 0:
             raise CompressError(f"max loss {self.max_loss}: give the points of accuracy that may be lost, from 0.0 on")
+        if self.most_nbytes is not None and (self.ratio is not None or self.max_loss is not None):
+            raise CompressError("a budget of bytes stands alone; leave out the target ratio or the loss that is borne")
         if self.bit_cost < 0:
             raise CompressError(f"bit_cost={self.bit_cost}: a bit costs at least nothing")
-        parse_pattern(self.pattern)
+        for pattern in (self.pattern, *self.layer_patterns.values()):
+            parse_pattern(pattern)
         parse_schedule(self.schedule)
 
     def target(self, density: float) -> Target:
         """What pruning to this density means."""
         schedule, pattern = parse_schedule(self.schedule), parse_pattern(self.pattern)
         if self.layers:
-            return Target(dict(self.layers), "layer", schedule, pattern)
+            own = {name: parse_pattern(text) for name, text in self.layer_patterns.items()}
+            return Target(dict(self.layers), "layer", schedule, pattern, own)
         return Target(density, self.by, schedule, pattern)
 
     def k(self, layer: str) -> int:

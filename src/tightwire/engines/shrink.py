@@ -27,6 +27,7 @@ from tightwire.compress.work import Work
 from tightwire.engines.config import ConfigError
 from tightwire.engines.shrink_file import Coded, architecture_of, read, write
 from tightwire.engines.shrink_page import write_page
+from tightwire.engines.shrink_policy import follow
 from tightwire.engines.shrink_source import Source, find_source, make_sets
 
 WEIGHT_DECAY = 0.2  # AdamW's, while pruning
@@ -47,6 +48,7 @@ class ShrinkConfig:
     data_folder: str | None = None
     device: str = "cpu"
     augment: AugmentName = "none"
+    policy: Path | None = None
     work: Path | None = None
     overwrite: bool = False
 
@@ -98,7 +100,7 @@ def shrink_to_file(config: ShrinkConfig, *, told: Told) -> dict[str, Any]:
     """Shrink, write the file and the report, and return its figures."""
     if config.overwrite:
         shutil.rmtree(config.folder, ignore_errors=True)
-    source = find_source(config.source, model=config.model, options=_options(config.options), data=config.data,
+    source = find_source(config.source, model=config.model, options=parse_options(config.options), data=config.data,
                          data_folder=config.data_folder)  # fmt: skip
     sets = None
     if source.data is not None:
@@ -106,8 +108,12 @@ def shrink_to_file(config: ShrinkConfig, *, told: Told) -> dict[str, Any]:
         sets = make_sets(source.data, device=config.device, decide=decide, augment=config.augment)
     network = source.model.to(config.device)
     speed_before = _samples_per_second(deepcopy(network).cpu(), source.inputs)
-    pipeline = Pipeline(network, config.plan, sets, Work(config.folder), Coded(architecture_of(source)), told)
-    shrunk = pipeline.run(source.digest)
+    plan, cut, digest = config.plan, None, source.digest
+    if config.policy is not None:
+        plan, cut, digest = follow(config.policy, source, plan, sets)
+    sizer, teacher = Coded(architecture_of(source)), network if cut is not None else None
+    pipeline = Pipeline(cut or network, plan, sets, Work(config.folder), sizer, told, teacher)
+    shrunk = pipeline.run(digest)
     nbytes = write(config.out, source, shrunk)
     return _result(config, source, shrunk, sets, nbytes, speed_before)
 
@@ -141,7 +147,7 @@ def _result(
     return result
 
 
-def _options(given: tuple[str, ...]) -> dict[str, Any]:
+def parse_options(given: tuple[str, ...]) -> dict[str, Any]:
     """KEY=VALUE, a number where it is one."""
     from tightwire.recipes.words import number_or_word  # noqa: PLC0415 -- only where an option is given
 

@@ -35,6 +35,7 @@ class Target:
     by: Literal["layer", "network", "adaptive", "quality"] = "layer"
     schedule: Schedule = field(default_factory=cubic)
     pattern: Pattern = field(default_factory=fine)
+    patterns: Mapping[str, Pattern] = field(default_factory=dict)  # of single layers, instead
 
     def masks(self, weights: Mapping[str, Tensor], passed: float) -> dict[str, Tensor]:
         """The masks that are due when the part ``passed`` of the time for pruning is over."""
@@ -45,7 +46,10 @@ class Target:
             return by_quality(weights, self._each(lambda q: q * reached), pattern=self.pattern)
         due = self._each(lambda final: self.schedule.density(final, passed))
         if self.by == "layer":
-            return by_density(weights, due, pattern=self.pattern)
+            return {
+                name: by_density({name: w}, due, pattern=self.patterns.get(name, self.pattern))[name]
+                for name, w in weights.items()
+            }
         if isinstance(due, Mapping):
             raise CompressError(f"by={self.by!r} takes one density for the network, not one a layer; use by='layer'")
         choose = globally if self.by == "network" else layer_adaptive

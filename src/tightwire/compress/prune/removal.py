@@ -54,9 +54,9 @@ def remove_filters(
     """
     if not 0 < operations <= 1:
         raise CompressError(f"operations={operations}: give the share to keep, above 0 and at most 1")
-    pruning = _torch_pruning()
+    pruning = torch_pruning()
     before = pruning.utils.count_ops_and_params(model, example)
-    kept = [*_fixed(model, example), *(_named(model, name) for name in protect)]
+    kept = [*fixed_layers(model, example), *(_named(model, name) for name in protect)]
     pruner = pruning.pruner.BasePruner(
         model, example, importance=pruning.importance.GroupMagnitudeImportance(p=2),
         global_pruning=scope == "network", pruning_ratio=0.98, max_pruning_ratio=0.98,
@@ -76,7 +76,8 @@ def remove_filters(
     return Removed(float(before[0]), float(now[0]), int(before[1]), int(now[1]))
 
 
-def _torch_pruning() -> Any:
+def torch_pruning() -> Any:
+    """The package, or a sentence that says how to get it."""
     try:
         return import_module("torch_pruning")
     except ImportError:
@@ -92,7 +93,7 @@ def _named(model: nn.Module, name: str) -> nn.Module:
         raise CompressError(f"the model has no layer {name!r} to protect") from None
 
 
-def _fixed(model: nn.Module, example: Tensor) -> list[nn.Module]:
+def fixed_layers(model: nn.Module, example: Tensor) -> list[nn.Module]:
     """Layers whose outputs must keep their number: the one that answers, and all that meet a zero-padded shortcut.
 
     Padding has no weights to take a channel from, so the channels that run along such shortcuts stay as they are.

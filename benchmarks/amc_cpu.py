@@ -1,0 +1,160 @@
+"""AMC on a CPU: 400 episodes on LeNet-5, budgets of time and of bytes, and ten toys whose optimum is known.
+
+    python -m benchmarks.amc_cpu --data DIR [--work DIR] [--parts episodes,latency,bytes,toy] [--episodes 400]
+
+DIR holds mnist/. The budget of time is half of what the network takes here, one image at a time; what was cut is timed
+beside the whole in turns. The budget of bytes is that of the file that `shrink` writes after fine-tuning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tests.compress.search.toys import toy
+from torch import nn
+
+from benchmarks.harness import interleaved, ratio, write
+from tightwire import data as workloads
+from tightwire import models
+from tightwire.compress.retrain import Training, evaluate, train
+from tightwire.compress.search import rivals
+from tightwire.compress.search.amc import Search
+from tightwire.compress.search.apply import cut_by
+from tightwire.compress.search.budget import parse_budget
+from tightwire.compress.search.build import Wish
+from tightwire.compress.search.ddpg import PAPER, Settings
+from tightwire.compress.search.policy import load_policy
+from tightwire.compress.search.problem import Tried, best
+from tightwire.engines.search import SearchConfig, search_policy
+from tightwire.engines.shrink import ShrinkConfig, shrink_to_file
+from tightwire.engines.shrink import Wish as ShrinkWish
+from tightwire.engines.shrink_source import make_sets
+
+_EPOCHS, _TUNE_EPOCHS = 2.0, 1.0
+
+
+def quiet(*_: Any) -> None:
+    """Nobody watches."""
+
+
+def network(data: Path, work: Path) -> tuple[nn.Module, float]:
+    """LeNet-5, trained a little, kept as a file."""
+    loaded = workloads.load("mnist", data / "mnist")
+    sets = make_sets(loaded, device="cpu", decide=True)  # what the search decides by was never trained on
+    torch.manual_seed(0)
+    model = models.make("lenet-5", inputs=loaded.inputs, classes=loaded.classes)
+    path = work / "lenet-5.safetensors"
+    if path.exists():
+        model.load_state_dict(load_file(path))
+    else:
+        train(model, sets.train, Training(epochs=_EPOCHS, batch=128, optimizer="sgd", lr=0.05, weight_decay=5e-4))
+        save_file(model.state_dict(), path)
+    return model, evaluate(model, sets.test).accuracy
+
+
+def searched(asked: argparse.Namespace, budget: str, prune: str, name: str, methods: tuple[str, ...]) -> dict[str, Any]:
+    """One search by the command's own engine."""
+    wish = Wish(parse_budget(budget), prune)  # type: ignore[arg-type]
+    config = SearchConfig(
+        asked.work / "lenet-5.safetensors", asked.work / f"{name}.json", wish, methods=methods, episodes=asked.episodes,
+        model="lenet-5", data="mnist", data_folder=str(asked.data / "mnist"),
+    )  # fmt: skip
+    begin = time.perf_counter()
+    result = search_policy(config, watch=quiet)
+    methods_row = {
+        method: {key: row[key] for key in ("error", "cost", "evaluations", "seconds")}
+        for method, row in result["methods"].items()
+    }
+    return {
+        "budget": budget, "prune": prune, "episodes": asked.episodes, "samples": result["settings"]["samples"],
+        "seconds": time.perf_counter() - begin, "methods": methods_row, "test_accuracy": result["test_accuracy"],
+        "layers": [{key: row[key] for key in ("layer", "ratio", "kept", "of")} for row in result["layers"]],
+        "settings": result["settings"],
+    }  # fmt: skip
+
+
+def episodes(asked: argparse.Namespace) -> dict[str, Any]:
+    """A third of the multiply-adds by channels, every method; how long 400 episodes take."""
+    return searched(asked, "flops=0.3", "channels", "episodes", ("amc", "uniform", "sensitivity", "evolution"))
+
+
+def latency(asked: argparse.Namespace) -> dict[str, Any]:
+    """Half of the time it takes; timed again, in turns with the whole network."""
+    row = searched(asked, "latency=0.5", "channels", "latency", ("amc",))
+    model, _ = network(asked.data, asked.work)
+    x = torch.randn(1, 1, 28, 28)
+    cut = cut_by(load_policy(asked.work / "latency.json"), model, x, None).eval()
+    with torch.inference_mode():
+        seconds = interleaved({"whole": lambda: model(x), "cut": lambda: cut(x)}, rounds=30, steps=60)
+    timed = row["settings"]["latency"]
+    median = {name: 1e6 * float(np.median(some)) for name, some in seconds.items()}
+    return row | {
+        "microseconds": median, "cut_over_whole": ratio(seconds, "cut", "whole"),
+        "of_budget": timed["measured_ns"] / timed["budget_ns"], "budget_us": timed["budget_ns"] / 1e3,
+    }  # fmt: skip
+
+
+def file_bytes(asked: argparse.Namespace) -> dict[str, Any]:
+    """A hundredth of the dense bytes: the file that is written, fine-tuned, and its accuracy."""
+    row = searched(asked, "bytes=17kB", "weights", "bytes", ("amc", "uniform"))
+    out = asked.work / "bytes.twz"
+    plan = ShrinkWish(epochs=_TUNE_EPOCHS, polish_epochs=0.5).plan()
+    config = ShrinkConfig(
+        asked.work / "lenet-5.safetensors", out, plan, model="lenet-5", data="mnist",
+        data_folder=str(asked.data / "mnist"), policy=asked.work / "bytes.json",
+    )  # fmt: skip
+    result = shrink_to_file(config, told=quiet)
+    return row | {"file_nbytes": out.stat().st_size, "file_accuracy": result["test_accuracy"],
+                  "reference_accuracy": result["reference_accuracy"], "ratio": result["ratio"]}  # fmt: skip
+
+
+def toys(asked: argparse.Namespace) -> dict[str, Any]:
+    """Accuracy over the optimum's, ten seeds: our settings, the paper's, the rivals. Goes on where it was stopped."""
+    path, begin = asked.work / "part-toy.json", time.perf_counter()
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    for seed in range(len(rows), 10):
+        if time.perf_counter() - begin > asked.until:
+            break
+        problem, optimum = toy(seed)
+        row: dict[str, Any] = {"seed": seed, "optimum": optimum}
+        for name, settings in (("amc", Settings()), ("amc, the paper's settings", PAPER)):
+            row[name] = (1 - best(Search(problem, settings=settings, seed=seed).run(asked.episodes)).error) / optimum
+        for name in ("uniform", "sensitivity", "evolution"):
+            tried: list[Tried] = getattr(rivals, name)(problem, asked.episodes, told=quiet, seed=seed)
+            row[name] = (1 - best(tried).error) / optimum
+        rows.append(row)
+    return {"episodes": asked.episodes, "rows": rows}
+
+
+PARTS = {"episodes": episodes, "latency": latency, "bytes": file_bytes, "toy": toys}
+
+
+def main() -> None:
+    """Measure the parts that are asked for; those that are there already stay."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path("runs/amc-cpu"))
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
+    parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--until", type=float, default=600.0, help="seconds after which no further toy is begun")
+    asked = parser.parse_args()
+    asked.work.mkdir(parents=True, exist_ok=True)
+    _, accuracy = network(asked.data, asked.work)
+    for part in asked.parts:
+        row = PARTS[part](asked)
+        (asked.work / f"part-{part}.json").write_text(json.dumps(row, indent=1), encoding="utf-8")
+        print(f"{part} done", flush=True)
+    found = {part: asked.work / f"part-{part}.json" for part in PARTS}
+    rows = {part: json.loads(path.read_text(encoding="utf-8")) for part, path in found.items() if path.exists()}
+    write("amc_cpu", {"network": "lenet-5", "threads": torch.get_num_threads(), "test_accuracy": accuracy, **rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""From a network, samples and a wish to a `Problem`: units, cost, hard target, and who measures.
+
+channels   groups → units;   statistics gathered once;   cost: multiply-adds, parameters, bytes, or timed layers
+weights    layers → units;   ranked once;                cost: multiply-adds, parameters, or coded bytes
+joint      weights, with the pattern and the bits of every layer to choose as well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tightwire.compress.errors import CompressError
+from tightwire.compress.retrain import Examples
+from tightwire.compress.search.budget import Budget
+from tightwire.compress.search.channels import Channels, channel_units
+from tightwire.compress.search.clip import clip
+from tightwire.compress.search.cost import Cost
+from tightwire.compress.search.costs import (
+    bytes_curve,
+    channel_bytes_beside,
+    channel_cost,
+    coded_cost,
+    flops_curve,
+    parameters_beside,
+    params_curve,
+    weight_cost,
+)
+from tightwire.compress.search.groups import Group, find_groups
+from tightwire.compress.search.latency import Table, aim, time_all
+from tightwire.compress.search.layers import Layer, read_layers
+from tightwire.compress.search.measure import Measure
+from tightwire.compress.search.problem import Problem
+from tightwire.compress.search.reconstruct import Statistics, gather
+from tightwire.compress.search.rivals import at_share
+from tightwire.compress.search.timing import time_ns
+from tightwire.compress.search.units import Unit
+from tightwire.compress.search.weights import Weights, weight_units
+from tightwire.compress.size import Estimate, Sizer, dense_nbytes
+
+Prune: TypeAlias = Literal["channels", "weights", "joint"]
+Reward: TypeAlias = Literal["error", "flops", "params"]
+PATTERNS, BITS = ("fine", "vector:4", "kernel"), (2, 3, 4, 5)
+_GATHERED, _GATHERED_AT_ONCE = 2000, 200  # samples for least squares
+_TIMED_SHARES = (0.25, 0.5, 0.75, 1.0)
+_SMALL = 2e10  # multiply-adds of all samples, below which a GPU has room for several networks at once
+_TOGETHER = 16
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to search. ``least`` is the smallest share that a unit may keep; ``bits`` those of a file."""
+
+    budget: Budget | None = None
+    prune: Prune = "channels"
+    reward: Reward = "error"
+    multiple_of: int = 1
+    least: float | None = None
+    bits: int = 4
+    batch: int = 1  # of which the latency is
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.prune not in ("channels", "weights", "joint"):
+            raise CompressError(f"prune={self.prune!r} is not known; choose channels, weights or joint")
+        if self.reward not in ("error", "flops", "params"):
+            raise CompressError(f"reward={self.reward!r} is not known; choose error, flops or params")
+        if self.budget is None and self.reward == "error":
+            raise CompressError("a search for the least error needs a --budget; or give --reward flops or params")
+        if self.budget is not None and self.budget.kind == "latency" and self.prune != "channels":
+            raise CompressError("zeros among weights do not change the time of a dense layer; use --prune channels")
+        if self.multiple_of < 1 or not 1 <= self.bits <= 8 or self.batch < 1:
+            raise CompressError(
+                f"multiple-of={self.multiple_of}, bits={self.bits}, batch={self.batch}: at least 1, bits at most 8"
+            )
+        if self.least is not None and not 0 < self.least < 1:
+            raise CompressError(f"least={self.least}: give the smallest share a layer may keep, above 0 and below 1")
+
+    @property
+    def smallest(self) -> float:
+        """The least share: AMC's 0.2 for channels; single weights bear much more."""
+        return self.least if self.least is not None else (0.2 if self.prune == "channels" else 0.02)
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A problem, who measures it, and its costs by kind."""
+
+    problem: Problem
+    scorer: Channels | Weights
+    costs: dict[str, Cost]
+    layers: dict[str, Layer]
+    whole: float  # what the network costs as it is, in the budget's own measure
+    example: Tensor
+
+
+def build(
+    model: nn.Module, train: Examples, held: Examples, wish: Wish, *, sizer: Sizer | None = None,
+    table: Table | None = None,
+) -> Built:  # fmt: skip
+    """Look at the network once; everything a search asks later is answered from what was seen."""
+    model.eval()
+    example = train.x_N[:1]
+    layers = read_layers(model, example)
+    if len(layers) < 2:
+        raise CompressError(f"the network has {len(layers)} layers that can be pruned; a search needs at least 2")
+    measure = Measure(model, held, _together(layers, held))
+    make = _channels if wish.prune == "channels" else _weights
+    return make(_Parts(model, train, layers, measure, sizer or Estimate(), table, example), wish)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    model: nn.Module
+    train: Examples
+    layers: dict[str, Layer]
+    measure: Measure
+    sizer: Sizer
+    table: Table | None
+    example: Tensor
+
+
+def _together(layers: dict[str, Layer], held: Examples) -> int:
+    work = sum(layer.macs for layer in layers.values()) * len(held)
+    return max(1, min(_TOGETHER, int(_SMALL / max(work, 1)))) if held.y_N.is_cuda else 1
+
+
+def _channels(parts: _Parts, wish: Wish) -> Built:
+    groups = find_groups(parts.model, parts.layers, parts.example)
+    bits = wish.bits if wish.budget is not None and wish.budget.kind == "bytes" else None
+    units = channel_units(groups, parts.layers, multiple_of=wish.multiple_of, least=wish.smallest, bits=bits)
+    known = gather_from(parts.model, parts.layers, groups, parts.train)
+    scorer = Channels(parts.model, parts.layers, groups, units, known, parts.measure)
+    beside = parameters_beside(parts.model, parts.layers, groups)
+    costs = {
+        "flops": channel_cost("flops", parts.layers, groups, units, flops_curve),
+        "params": channel_cost("params", parts.layers, groups, units, params_curve, norm=1.0, fixed=float(beside)),
+    }
+    kind = wish.budget.kind if wish.budget is not None else wish.reward
+    if kind == "bytes":
+        fixed = channel_bytes_beside(parts.model, parts.layers, groups, bits=wish.bits, sizer=parts.sizer)
+        costs["bytes"] = channel_cost(
+            "bytes", parts.layers, groups, units, bytes_curve(wish.bits), norm=4.0, fixed=fixed
+        )
+    if kind == "latency":
+        return _timed(parts, wish, scorer, groups, units, costs)
+    return _built(parts, wish, units, scorer, costs, kind)
+
+
+def gather_from(
+    model: nn.Module, layers: dict[str, Layer], groups: Sequence[Group], train: Examples
+) -> dict[str, Statistics]:
+    """Statistics of all layers that read channels of groups, from the first training samples."""
+    readers = [layers[name] for name in dict.fromkeys(name for group in groups for name in group.readers)]
+    return gather(model, readers, train.x_N[:_GATHERED].split(_GATHERED_AT_ONCE))
+
+
+def _timed(
+    parts: _Parts,
+    wish: Wish,
+    scorer: Channels,
+    groups: Sequence[Group],
+    units: tuple[Unit, ...],
+    costs: dict[str, Cost],
+) -> Built:
+    """Layers timed one by one, and the budget aimed by networks timed as a whole."""
+    assert wish.budget is not None
+    if parts.table is None or parts.table.batch != wish.batch:
+        raise CompressError("a latency budget needs a table of timed layers for its batch; give one (--latency-table)")
+    time_all(parts.layers, parts.table, least=wish.smallest)
+    cost = costs["latency"] = channel_cost("latency", parts.layers, groups, units, parts.table.curve)
+    x = parts.example.expand(wish.batch, *parts.example.shape[1:]).contiguous()
+    sums, measured = [], []
+    loose = Problem(units, clip(units, cost, cost.most), scorer)
+    for share in _TIMED_SHARES:
+        levels = at_share(loose, share)
+        sums.append(float(cost.total(levels[None])[0]))
+        measured.append(time_ns(scorer.cut([int(level) for level in levels], parts.example), x))
+    target = wish.budget.target(measured[-1])
+    problem = Problem(units, clip(units, cost, np.floor(aim(target, sums, measured))), scorer, _price(wish, costs))
+    return Built(problem, scorer, costs, parts.layers, measured[-1], parts.example)
+
+
+def _weights(parts: _Parts, wish: Wish) -> Built:
+    kind = wish.budget.kind if wish.budget is not None else wish.reward
+    joint, coded = wish.prune == "joint", kind == "bytes"
+    units = weight_units(
+        parts.layers, levels=12 if joint else 24 if coded else 64, least=wish.smallest,
+        patterns=PATTERNS if joint else ("fine",), bits=BITS if joint else (wish.bits if coded else None,),
+    )  # fmt: skip
+    scorer = Weights(parts.model, units, parts.measure)
+    layers = list(parts.layers.values())
+    others = sum(p.numel() for p in parts.model.parameters()) - sum(la.module.weight.numel() for la in layers)
+    costs = {
+        "flops": weight_cost("flops", units, [float(layer.positions) for layer in layers], fixed=0.0),
+        "params": weight_cost("params", units, [1.0] * len(layers), fixed=float(others)),
+    }
+    if coded:
+        costs["bytes"] = coded_cost(parts.model, units, scorer, parts.sizer)
+    return _built(parts, wish, units, scorer, costs, kind)
+
+
+def _built(
+    parts: _Parts, wish: Wish, units: tuple[Unit, ...], scorer: Channels | Weights, costs: dict[str, Cost], kind: str
+) -> Built:
+    cost = costs[kind]
+    whole = float(dense_nbytes(parts.model)) if kind == "bytes" else cost.most
+    target = wish.budget.target(whole) if wish.budget is not None else cost.most
+    with torch.no_grad():
+        problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs))
+    return Built(problem, scorer, costs, parts.layers, whole, parts.example)
+
+
+def _price(wish: Wish, costs: dict[str, Cost]) -> Cost | None:
+    return None if wish.reward == "error" else costs[wish.reward]

@@ -1,0 +1,143 @@
+"""What AMC must beat, each given the same problem and the same number of evaluations.
+
+    uniform       every unit keeps the same share: the largest that fits
+    sensitivity   each unit alone at several levels (Han et al. 2015, figure 6), then the exact knapsack over the scan
+    evolution     the better half of a population, crossed and mutated (compare Real et al., AAAI 2019)
+
+All walk through the same clipping, so none exceeds the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightwire.compress.search.cost import Floats, Levels
+from tightwire.compress.search.knapsack import knapsack
+from tightwire.compress.search.problem import Problem, Tried, best
+
+Told: TypeAlias = Callable[[int, Tried], None]
+_HALVINGS = 30
+_PASSES = 6  # of the knapsack, where the price of a unit depends on its neighbours
+
+
+def uniform(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
+    """The largest share that every unit can keep, other axes at their finest; one evaluation is all it takes."""
+    tried = problem.evaluate(_uniform(problem)[None])
+    told(1, tried[0])
+    return tried
+
+
+def _uniform(problem: Problem) -> Levels:
+    """The largest share, rounded down everywhere; then up, unit by unit, where that still fits."""
+    level_T = at_share(problem, _largest_share(problem))
+    for t, unit in enumerate(problem.units):
+        above = level_T[t] + max(1, int(np.prod(unit.axes[1:])))
+        if above < len(unit.choices) and problem.cost.around(level_T[None], t)[0, above] <= problem.clip.target:
+            level_T[t] = above
+    return level_T
+
+
+def at_share(problem: Problem, share: float) -> NDArray[np.intp]:
+    """The same action for all units, rounded down to what they have."""
+    chosen = []
+    for unit in problem.units:
+        action = unit.asked([0.0, *(1.0 for _ in unit.axes[1:])]), unit.asked([1.0 for _ in unit.axes])
+        column = range(action[0], action[1] + 1, max(1, int(np.prod(unit.axes[1:]))))
+        fits = [choice for choice in column if unit.choices[choice].ratio <= share + 1e-9]
+        chosen.append(fits[-1] if fits else column[0])
+    return np.array(chosen, np.intp)
+
+
+def _largest_share(problem: Problem) -> float:
+    low, high = 0.0, 1.0
+    if problem.cost.total(at_share(problem, 1.0)[None])[0] <= problem.clip.target:
+        return 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = problem.cost.total(at_share(problem, middle)[None])[0] <= problem.clip.target
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def sensitivity(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
+    """Scan each unit alone at as many levels as the evaluations allow, then choose for all at once."""
+    whole_T = problem.cost.dearest
+    units = len(problem.units)
+    levels = max(2, (evaluations - 1) // units)
+    scanned, policies = [], []
+    for t, unit in enumerate(problem.units):
+        some = np.unique(np.linspace(0, len(unit.choices) - 1, min(levels, len(unit.choices))).round().astype(np.intp))
+        scanned.append(some)
+        for choice in some:
+            policy = whole_T.copy()
+            policy[t] = choice
+            policies.append(policy)
+    measured = problem.evaluate(np.array(policies))
+    for number, one in enumerate(measured):
+        told(number + 1, one)
+    whole = min(one.error for one in measured)
+    errors = iter(measured)
+    harms = [_between(len(unit.choices), some, [max(next(errors).error - whole, 0.0) for _ in some])
+             for unit, some in zip(problem.units, scanned, strict=True)]  # fmt: skip
+    tried = problem.evaluate(_knapsack(problem, harms)[None])
+    told(len(measured) + 1, tried[0])
+    return tried
+
+
+def _between(choices: int, scanned: NDArray[np.intp], harm: Sequence[float]) -> Floats:
+    """Harms of all choices, those between scanned ones by a line."""
+    return np.asarray(np.interp(np.arange(choices), scanned, np.array(harm)), np.float64)
+
+
+def _knapsack(problem: Problem, harms: Sequence[Floats]) -> Levels:
+    """Exact where every unit has its own price; else prices are taken at the last policy, and again until it stays.
+
+    The result is clipped: what it costs is counted exactly, whatever the prices said.
+    """
+    cost = problem.cost
+    now_T = _uniform(problem)
+    found: list[Levels] = []
+    for _ in range(_PASSES if cost.terms else 1):
+        around = [cost.around(now_T[None], t)[0] for t in range(len(problem.units))]
+        total = float(cost.total(now_T[None])[0])
+        prices = [row - row[now_T[t]] for t, row in enumerate(around)]
+        lowest = [float(row.min()) for row in prices]
+        room = problem.clip.target - total - sum(lowest)
+        chosen = knapsack([row - low for row, low in zip(prices, lowest, strict=True)], harms, max(room, 0.0))
+        now_T = problem.clip.walk(np.array(chosen, np.intp)[None])[0]
+        found.append(now_T)
+    return min(found, key=lambda policy: sum(float(harm[c]) for harm, c in zip(harms, policy, strict=True)))
+
+
+def evolution(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
+    """Parents by tournament, children by crossing and moving a few units, until the evaluations are used up."""
+    random = np.random.default_rng(seed)
+    size = max(4, min(40, evaluations // 5))
+    asked = [tuple(random.integers(len(unit.choices)) for unit in problem.units) for _ in range(size - 1)]
+    first_BT = np.vstack([_uniform(problem), problem.clip.walk(np.array(asked, np.intp))])
+    tried = problem.evaluate(first_BT[:evaluations])
+    for number, one in enumerate(tried):
+        told(number + 1, one)
+    while len(tried) < evaluations:
+        living = sorted([*tried[-4 * size :], best(tried)], key=lambda one: -one.reward)[:size]
+        count = min(size // 2, evaluations - len(tried))
+        children = np.array([_child(problem, living, random) for _ in range(count)], np.intp)
+        for one in problem.evaluate(problem.clip.walk(children)):
+            tried.append(one)
+            told(len(tried), one)
+    return tried
+
+
+def _child(problem: Problem, living: Sequence[Tried], random: np.random.Generator) -> list[int]:
+    """Each unit from one of two parents; about two of them move, some far and some to a neighbour."""
+    a, b = (living[int(random.integers(len(living), size=3).min())].levels for _ in range(2))
+    child = [x if random.random() < 0.5 else y for x, y in zip(a, b, strict=True)]
+    for t, unit in enumerate(problem.units):
+        if random.random() < 2.0 / len(child):
+            action = np.array(unit.action(child[t])) + random.normal(0.0, 0.15, len(unit.axes))
+            child[t] = unit.asked([float(part) for part in np.clip(action, 0, 1)])
+    return child

@@ -1,0 +1,95 @@
+"""The methods of `tightwire search`, each with the same number of evaluations, each going on where it was killed.
+
+AMC keeps its agent (`compress.search.keep`). The others are cheap but for their measurements: those are kept by
+policy, so that a second start walks the same way and waits for nothing it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tightwire.compress.errors import CompressError
+from tightwire.compress.search import rivals
+from tightwire.compress.search.amc import Search
+from tightwire.compress.search.keep import Keep
+from tightwire.compress.search.problem import Problem, Tried
+
+Watch: TypeAlias = Callable[[str, int, int, Tried], None]
+"""Method, evaluations done, in all, and the last one."""
+
+_RIVALS = {"uniform": rivals.uniform, "sensitivity": rivals.sensitivity, "evolution": rivals.evolution}
+METHODS = ("amc", *_RIVALS)
+_SAVE_EVERY = 50
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What one method tried, how often it measured, and how long it took."""
+
+    tried: list[Tried]
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The work folder of a search; ``name`` tells its parts apart, ``digest`` the search from others."""
+
+    folder: Path
+    name: str
+    digest: str
+
+    def agent(self) -> Keep:
+        """Where AMC's agent is kept."""
+        return Keep(self.folder / f"{self.name}amc.safetensors", self.digest)
+
+    def load(self, problem: Problem) -> None:
+        """Take over what was measured before."""
+        path = self._path()
+        if not path.exists():
+            return
+        try:
+            words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            known = {tuple(map(int, key.split(","))): float(error) for key, error in words["known"].items()}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CompressError(f"{path} cannot be read ({error!r}); --overwrite it") from None
+        if words.get("digest") != self.digest:
+            raise CompressError(f"{path} holds another search; name another --work, or --overwrite")
+        problem.known.update(known)
+
+    def save(self, problem: Problem) -> None:
+        """Keep what is measured so far."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        known = {",".join(map(str, key)): error for key, error in problem.known.items()}
+        partial = self._path().with_suffix(".partial")
+        partial.write_text(json.dumps({"digest": self.digest, "known": known}), encoding="utf-8")
+        partial.replace(self._path())
+
+    def _path(self) -> Path:
+        return self.folder / f"{self.name}known.json"
+
+
+def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, seed: int, watch: Watch) -> Searched:
+    """Search by one method; what is measured is kept on the way."""
+    begin, count = time.perf_counter(), 0
+
+    def told(number: int, tried: Tried) -> None:
+        nonlocal count
+        count = number
+        watch(method, number, evaluations, tried)
+        if number % _SAVE_EVERY == 0:
+            kept.save(problem)
+
+    kept.load(problem)
+    if method == "amc":
+        tried = Search(problem, seed=seed).run(evaluations, told=told, keep=kept.agent())
+        count = len(tried)
+    else:
+        tried = _RIVALS[method](problem, evaluations, told=told, seed=seed)
+    kept.save(problem)
+    return Searched(tried, count, time.perf_counter() - begin)

@@ -1,0 +1,176 @@
+"""`tightwire search` from a run to a policy, and `shrink --policy` from there to a file; what both refuse."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tightwire.algebra.errors import TightwireError
+from tightwire.cli import app as cli
+from tightwire.compress.artifact import build, read
+from tightwire.compress.search.budget import parse_budget
+from tightwire.compress.search.build import Wish
+from tightwire.compress.search.policy import load_policy
+from tightwire.compress.search.problem import Tried
+from tightwire.engines.config import RunConfig
+from tightwire.engines.search import SearchConfig, search_policy
+from tightwire.engines.search_page import page
+from tightwire.engines.search_words import default_prune, parse_rounds
+from tightwire.engines.shrink import ShrinkConfig, shrink_to_file
+from tightwire.engines.shrink import Wish as ShrinkWish
+from tightwire.engines.start import run
+
+PLAN = ShrinkWish(epochs=2, polish_epochs=1).plan()
+
+
+def quiet(*_: Any) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    run(RunConfig(workers=1, model="mlp", epochs=6, folder=str(folder)))
+    return folder
+
+
+def config(trained: Path, out: Path, budget: str, prune: str, **changes: Any) -> SearchConfig:
+    return SearchConfig(trained, out, Wish(parse_budget(budget), prune), episodes=12, **changes)  # type: ignore[arg-type]
+
+
+def test_a_budget_of_bytes_is_kept_by_the_file_that_is_written(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    seen: list[tuple[str, int]] = []
+    asked = config(trained, out, "bytes=5kB", "weights", methods=("amc", "uniform", "sensitivity", "evolution"))
+    result = search_policy(asked, watch=lambda method, done, total, tried: seen.append((method, done)))
+    assert result["cost"] <= result["target"] == 5000 and set(result["methods"]) == set(asked.methods)
+    assert max(done for method, done in seen if method == "evolution") == 12 and ("uniform", 1) in seen
+    policy = load_policy(out)
+    assert [row.layer for row in policy.layers] == ["1.weight", "3.weight", "5.weight"]
+    made = shrink_to_file(ShrinkConfig(trained, tmp_path / "m.twz", PLAN, policy=out), told=quiet)
+    assert (tmp_path / "m.twz").stat().st_size == made["nbytes"] <= 5000
+    state = build(read(tmp_path / "m.twz")).state_dict()
+    for row in policy.layers:
+        assert float((state[row.layer] != 0).float().mean()) <= row.ratio + 1e-3
+    assert made["test_accuracy"] > 0.85
+    assert "1.weight" in (tmp_path / "policy.html").read_text() and "nothing retrained" in page(result)
+
+
+def test_channels_are_cut_fine_tuned_and_written(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    result = search_policy(config(trained, out, "flops=0.4", "channels"), watch=quiet)
+    assert result["cost"] <= 0.4 * result["whole"]
+    made = shrink_to_file(ShrinkConfig(trained, tmp_path / "m.twz", PLAN, policy=out), told=quiet)
+    model = build(read(tmp_path / "m.twz"))
+    kept = {row["layer"]: row["kept"] for row in result["layers"]}
+    assert {name: model.get_submodule(name).weight.shape[0] for name in kept} == kept  # type: ignore[union-attr, index]
+    assert [stage["stage"] for stage in made["stages"]] == ["0-reference", "0-cut", "1-prune", "2-share", "3-polish"]
+    assert made["stages"][1]["test"]["accuracy"] == pytest.approx(result["test_accuracy"]["pruned"])
+    assert made["test_accuracy"] > 0.85 and made["ratio"] > 10
+
+
+def test_a_joint_search_decides_patterns_and_bits(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    result = search_policy(config(trained, out, "bytes=6kB", "joint"), watch=quiet)
+    assert len({(row["pattern"], row["bits"]) for row in result["layers"]}) > 1
+    made = shrink_to_file(ShrinkConfig(trained, tmp_path / "m.twz", PLAN, policy=out), told=quiet)
+    assert made["nbytes"] <= 6000
+    assert all(
+        layer["centroids"] <= 1 << row["bits"] for layer, row in zip(made["layers"], result["layers"], strict=True)
+    )
+
+
+def test_killed_and_started_again_it_finds_the_same(trained: Path, tmp_path: Path) -> None:
+    class Killed(Exception):  # noqa: N818
+        pass
+
+    def kill(method: str, done: int, total: int, tried: Tried) -> None:
+        if (method, done) == ("evolution", 7):
+            raise Killed
+
+    methods = ("amc", "evolution")
+    whole = search_policy(config(trained, tmp_path / "a.json", "params=0.3", "weights", methods=methods), watch=quiet)
+    asked = config(trained, tmp_path / "b.json", "params=0.3", "weights", methods=methods)
+    with pytest.raises(Killed):
+        search_policy(asked, watch=kill)
+    again = search_policy(asked, watch=quiet)
+    for method in methods:
+        assert again["methods"][method]["trace"] == whole["methods"][method]["trace"]
+    with pytest.raises(TightwireError, match="holds another search"):
+        search_policy(replace(asked, seed=1), watch=quiet)
+    search_policy(replace(asked, seed=1, overwrite=True, episodes=2), watch=quiet)
+
+
+def test_rounds_prune_and_train_in_between(trained: Path, tmp_path: Path) -> None:
+    asked = config(trained, tmp_path / "p.json", "params=0.2", "weights", rounds=(0.5, 0.2), round_epochs=1.0)
+    result = search_policy(asked, watch=quiet)
+    rounds = result["settings"]["rounds"]
+    assert [row["density"] for row in rounds] == [0.5, 0.2] and result["cost"] <= 0.2 * result["whole"]
+    assert all(late <= early + 1e-9 for early, late in zip(rounds[0]["layers"], rounds[1]["layers"], strict=True))
+    assert "round at 50%" in (tmp_path / "p.html").read_text()
+
+
+def test_a_latency_is_aimed_at(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pretend(module: torch.nn.Module, x: torch.Tensor) -> float:
+        return 10_000.0 + sum(p.numel() for p in module.parameters())
+
+    for name in ("compress.search.latency", "compress.search.build", "engines.search_run"):
+        monkeypatch.setattr(f"tightwire.{name}.time_ns", pretend)
+    asked = config(trained, tmp_path / "p.json", "latency=0.7", "channels", table=tmp_path / "table.json")
+    result = search_policy(asked, watch=quiet)
+    timed = result["settings"]["latency"]
+    assert timed["measured_ns"] <= timed["budget_ns"] == pytest.approx(0.7 * timed["whole_ns"])
+    rows = json.loads((tmp_path / "table.json").read_text())["rows"]
+    assert len(rows) == 3 and "Timed as a whole" in (tmp_path / "p.html").read_text()
+
+
+def test_what_cannot_be_searched_or_followed_is_said(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    with pytest.raises(TightwireError, match="method magic is not known"):
+        config(trained, out, "flops=0.5", "channels", methods=("magic",))
+    with pytest.raises(TightwireError, match="use --prune weights"):
+        config(trained, out, "flops=0.5", "channels", rounds=(0.5,))
+    with pytest.raises(TightwireError, match="comes without data"):
+        search_policy(config(trained / "model.safetensors", out, "flops=0.5", "channels", model="mlp"), watch=quiet)
+    with pytest.raises(TightwireError, match="cannot be met"):
+        search_policy(config(trained, out, "params=10", "weights"), watch=quiet)
+    search_policy(replace(config(trained, out, "params=0.5", "weights", overwrite=True), episodes=1), watch=quiet)
+    words = json.loads(out.read_text())
+    for change, sentence in (
+        ({"digest": "x"}, "other weights"), ({"model": "cnn"}, "is a policy for cnn"), ({"version": 9}, "no policy"),
+        ({"layers": []}, "damaged policy"), ({"layers": [{"layer": 3}]}, "damaged policy"),
+    ):  # fmt: skip
+        (tmp_path / "bad.json").write_text(json.dumps(words | change))
+        with pytest.raises(TightwireError, match=sentence):
+            shrink_to_file(ShrinkConfig(trained, tmp_path / "x.twz", PLAN, policy=tmp_path / "bad.json"), told=quiet)
+    wish = ShrinkWish(prune=0.5, epochs=1).plan()
+    with pytest.raises(TightwireError, match="leave out --prune"):
+        shrink_to_file(ShrinkConfig(trained, tmp_path / "x.twz", wish, policy=out), told=quiet)
+    with pytest.raises(TightwireError, match="densities that fall"):
+        parse_rounds("0.2,0.5")
+
+
+def test_what_is_pruned_where_nothing_is_said() -> None:
+    assert default_prune(parse_budget("latency=2ms"), rounds=False) == "channels"
+    assert default_prune(parse_budget("bytes=2kB"), rounds=False) == "weights"
+
+
+def test_the_command_prints_methods_and_layers(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "policy.json"
+    monkeypatch.setattr(
+        "sys.argv",
+        ["tightwire", "search", str(trained), "--budget", "params=0.3", "--method", "all", "--episodes", "8",
+         "-o", str(out)],
+    )  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("sensitivity", "evolution", "1.weight", "next: tightwire shrink"))
