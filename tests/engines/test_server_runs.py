@@ -6,12 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tightwire.engines.config import RunConfig
 from tightwire.engines.inside import run_inside
+from tightwire.engines.keyring import make_keys
 from tightwire.engines.local import run_processes
 from tightwire.engines.outcome import read_outcomes, stop_file
 from tightwire.engines.start import RunStopped, judge, prepare, run
+from tightwire.lab import why_not
+from tightwire.links.door import own_door
+from tightwire.links.service import Service
+from tightwire.server.wireform import WireForm
 
 STEPS, WORKERS = 30, 4
 PUSHES = {"asgd": 120, "hardsync": 120, "ssp": 120, "backup-workers": 120, "omnivore": 60, "agn": 24, "easgd": 12}
@@ -62,3 +69,50 @@ def test_real_workers_run_apart_are_stopped_go_on_and_end_together(tmp_path: Pat
     assert sum(result["staleness"]["histogram"].values()) == sum(steps), "every push once, also across the stop"
     assert result["staleness"]["max"] >= 3
     assert result["wire"]["link"] == "loopback"
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    ours, theirs = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.processes
+def test_servers_that_stand_alone_give_the_same_bits_and_tell_what_they_refused(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    make_keys(keys, run="mine", hosts=["localhost"], days=1.0)
+    door = own_door(
+        "grpc+tls://127.0.0.1:0", token_file=str(keys / "tokens"), certificate_file=str(keys / "server.pem"),
+        key_file=str(keys / "server-key.pem"), client_authority_file=str(keys / "ca.pem"),
+    )  # fmt: skip
+    services = [Service(WireForm(), door) for _ in range(2)]
+    where = ",".join(service.listen().location.replace("127.0.0.1", "localhost") for service in services)
+    common = {"recipe": "hardsync", "steps": STEPS, "workers": 2, "save_every": 20}
+    run(RunConfig(**common, folder=str(tmp_path / "inside"), engine="inside"))  # type: ignore[arg-type]
+    services[0].guard.count("token", 3)  # as if strangers had come
+    try:
+        result = run(
+            RunConfig(
+                **common, folder=str(tmp_path / "served"), server=where, token_file=str(keys / "mine.token"),
+                ca=str(keys / "ca.pem"), cert=str(keys / "worker.pem"), key=str(keys / "worker-key.pem"), restarts=0,
+            )  # type: ignore[arg-type]
+        )  # fmt: skip
+    finally:
+        for service in services:
+            service.close()
+    assert same_weights(tmp_path / "inside", tmp_path / "served")
+    assert result["faults"] == {"restarts": 0, "refused": {"token": 3}}
+    assert not any(service.desks for service in services), "the last worker takes its shards along"
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_on_hosts_of_their_own_the_bits_are_the_same_and_the_kernel_agrees(tmp_path: Path) -> None:
+    """Over TLS, between network namespaces; in one process without a socket."""
+    common = {"recipe": "hardsync", "steps": STEPS, "workers": WORKERS, "save_every": 20}
+    run(RunConfig(**common, folder=str(tmp_path / "inside"), engine="inside"))  # type: ignore[arg-type]
+    result = run(RunConfig(**common, folder=str(tmp_path / "lab"), lab="1gbit"))  # type: ignore[arg-type]
+    assert same_weights(tmp_path / "inside", tmp_path / "lab")
+    wire = result["wire"]
+    for way in ("tx", "rx"):
+        assert 0.97 < wire[f"measured_{way}_bytes"] / wire[f"{way}_bytes"] < 1.08
+    assert sum(result["staleness"]["histogram"].values()) == STEPS * WORKERS

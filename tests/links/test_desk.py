@@ -83,3 +83,27 @@ def test_closing_tells_who_waits_and_errors_reach_who_asked() -> None:
         desk.ask(0, (0, 1), 30.0)
     with pytest.raises(PayloadError, match="bad"):
         Desk("pairs", Pairs()).ask(0, (0, "bad"), 1.0)
+
+
+def test_what_is_refused_takes_nobodys_reply_away() -> None:
+    """Who speaks in a worker's name and says nonsense must not make it lose what it waits for."""
+    refused = threading.Event()
+
+    class Machine:
+        def handle(self, event: str) -> list[tuple[int, str]]:
+            if event == "nonsense":
+                refused.set()
+                raise PayloadError("nonsense")
+            return [(0, "late")] if event == "late" else [(1, "now")] if event == "now" else []
+
+    desk = Desk("shard", Machine())
+    got: list[str] = []
+    waiting = threading.Thread(target=lambda: got.append(desk.ask(0, "question", 10.0)))
+    waiting.start()
+    time.sleep(0.05)
+    with desk._news:  # so that the reply lies there when the nonsense comes
+        desk._replies[0] = "late"
+        with pytest.raises(PayloadError):
+            desk.ask(0, "nonsense", 1.0)
+    waiting.join(5.0)
+    assert got == ["late"] and refused.is_set()

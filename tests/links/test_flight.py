@@ -23,9 +23,9 @@ from tightwire.algebra.schedule import Schedule
 from tightwire.links.desk import Desk
 from tightwire.links.flight import BROKEN, SCHEMA, Place, send, write_envelope
 from tightwire.links.flight_client import Caller
-from tightwire.links.flight_server import Service
 from tightwire.links.frames import announce
 from tightwire.links.malloc import keep_memory
+from tightwire.links.service import Service
 from tightwire.schedules.clock import asynchronous, every_step
 from tightwire.server.events import Center, Exported, Import, Peek, Taken
 from tightwire.server.shard import Shard
@@ -59,6 +59,20 @@ def test_push_and_pull_in_one_call() -> None:
         assert torch.cat([reply.wires[label] for label in made.center]).equal(ORIGIN - 2.0)
         assert isinstance(worker.ask("shard", push(1, 1, 1.0, pull=False), 5.0), Taken)
         assert flat(made).equal(ORIGIN - 3.0)
+
+
+def test_both_ends_count_the_same_bytes() -> None:
+    here: list[tuple[str, str, int, int]] = []
+    there: list[tuple[str, str, int, int]] = []
+    with served(asynchronous()) as (made, place, service), caller(place) as worker:
+        worker.carried = lambda name, event, tx, rx: here.append((name, type(event).__name__, tx, rx))
+        service.carried = lambda name, event, tx, rx: there.append((name, type(event).__name__, rx, tx))
+        worker.ask("shard", push(1, 0), 5.0)
+        worker.ask("shard", push(1, 1, pull=False), 5.0)
+        worker.ask("shard", Peek(1), 5.0)
+        assert here == there and [kind for _, kind, _, _ in here] == ["Push", "Push", "Peek"]
+        payload = flat(made).nbytes
+        assert payload < here[0][2] < payload + 2000 and here[0][3] > payload + here[1][3] - 100
 
 
 def test_state_larger_than_a_piece_travels_both_ways() -> None:

@@ -78,3 +78,13 @@ def test_too_much_is_refused_before_memory_is_taken() -> None:
 def test_dtypes_that_cannot_travel_do_not_leave() -> None:
     with pytest.raises(PayloadError, match="complex64 cannot travel"):
         announce([torch.zeros(1, dtype=torch.complex64)])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpus_tensor_travels_from_pinned_memory() -> None:
+    sent = torch.arange(PIECE_NBYTES // 2, dtype=torch.float32, device="cuda").view(2, -1).t()
+    staging = Staging(expect(announce([sent])))
+    for piece in pieces([sent]):
+        staging.take(piece)
+    assert staging.whole()[0].equal(sent.cpu())

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from tests.links.test_torchdist import train_one
 from tests.worlds import collect, free_port, processes, start
-from tightwire.algebra.errors import JoinError, LinkError
+from tightwire.algebra.errors import AccessError, JoinError, LinkError
 from tightwire.algebra.recipe import AnyRecipe, forever, phases
 from tightwire.exchanges.server import server
 from tightwire.links.hosting import Hosting
@@ -48,11 +48,11 @@ def several(names: list[str], steps: int = 12) -> list[tuple[dict[str, Tensor], 
 def test_what_is_determined_is_what_the_in_process_link_gives() -> None:
     names = list(SAME)
     inside = together(3, lambda rank: several(names))
-    for ours, theirs in zip(inside, processes(3, several, names), strict=True):
+    for rank, (ours, theirs) in enumerate(zip(inside, processes(3, several, names), strict=True)):
         for name, one, other in zip(names, ours, theirs, strict=True):
             assert distance(one[0], other[0]) <= SAME[name][1], name
-            if "phase" not in name:
-                assert one[1:] == other[1:], f"{name}: the same bytes must be counted on both links"
+            if rank == 2 and "phase" not in name:  # it keeps no shard: its payloads cross a socket, in their envelopes
+                assert one[1] < other[1] and one[2] < other[2], name
 
 
 def descend(wire: Wire, model: nn.Linear, steps: int) -> None:
@@ -159,18 +159,25 @@ def test_a_link_without_a_form_hosts_nothing() -> None:
         Hosting(0, None, "room", None).host("shard", lambda: None, on=0)  # type: ignore[arg-type, return-value]
 
 
-def on_two_machines() -> str:
+def on_two_machines(address: str) -> str:
+    os.environ["TIGHTWIRE_ADDRESS"] = address
     try:
         small(asgd())
-    except JoinError as error:
+    except AccessError as error:
         return str(error)
+    except LinkError as error:  # the other rank had no keys
+        return type(error).__name__
     return "it joined"
 
 
-def test_workers_on_several_machines_are_refused_in_words() -> None:
-    assert all(
-        "all workers on one machine so far, and there are 2" in said for said in processes(2, on_two_machines, hosts=2)
-    )
+def test_between_machines_a_server_without_keys_does_not_open() -> None:
+    keeper, other = processes(2, on_two_machines, "192.0.2.1", hosts=2)
+    assert "without --token-file --cert --key --ca" in keeper and "give --insecure" in keeper
+    assert other != "it joined"
+
+
+def test_several_machines_that_share_a_loopback_need_no_keys() -> None:
+    assert processes(2, on_two_machines, "127.0.0.1", hosts=2) == ["it joined"] * 2
 
 
 def loss_alone() -> float:

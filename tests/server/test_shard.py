@@ -62,7 +62,8 @@ def test_whatever_is_repeated_every_push_counts_once(script: list[tuple[int, int
         for _ in range(times):
             made.handle(push(worker, counts[worker], float(worker + 1)))
         if counts[worker] and times > 1:
-            made.handle(push(worker, counts[worker] - 1, 99.0))
+            with pytest.raises(PayloadError, match="long ago"):
+                made.handle(push(worker, counts[worker] - 1, 99.0))
         counts[worker] += 1
     assert torch.equal(flat(made), ORIGIN - sum((w + 1) * n for w, n in enumerate(counts)))
     assert made.version == sum(counts) == sum(made.staleness.values())

@@ -68,6 +68,57 @@ class Form(Protocol):
         ...
 
 
+Carried = Callable[[str, Any, int, int], None]
+"""Called with a machine's name, what it was asked, and the bytes that this process sent and received for it."""
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """Where a machine is asked from several threads (`links.desk.Desk`)."""
+
+    @property
+    def name(self) -> str:
+        """The machine's."""
+        ...
+
+    def ask(self, rank: int, event: Any, timeout_s: float, left: Callable[[], bool] = ...) -> Any:
+        """The machine's reply to this worker, unless the worker has ``left``."""
+        ...
+
+    def mark_gone(self, rank: int) -> None:
+        """A worker's process has ended without a goodbye."""
+        ...
+
+    def close(self) -> None:
+        """Nobody is answered any more."""
+        ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A form that can also tell a whole machine, so that a process without a model can keep it."""
+
+    def describe(self, machine: Machine) -> tuple[Any, list[Tensor]]:
+        """Data and tensors."""
+        ...
+
+    def build(self, data: Any, tensors: Sequence[Tensor]) -> Machine:
+        """The machine again; raises `PayloadError` for what is none."""
+        ...
+
+    def reads(self, event: Any) -> bool:
+        """Whether an event changes nothing."""
+        ...
+
+
+class Way(Protocol):
+    """Another way to a machine than one server: one that finds it where it is now."""
+
+    def ask(self, name: str, event: Any, timeout_s: float) -> Any:
+        """The machine's reply to this worker."""
+        ...
+
+
 class Link(Protocol):
     """One worker's connection to the others."""
 
@@ -104,6 +155,14 @@ class Link(Protocol):
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """Send an event to a machine and wait for the reply to this worker."""
+        ...
+
+    def count_with(self, carried: Carried) -> bool:
+        """Have everything counted that crosses a socket for machines, on both sides; False if there are no sockets."""
+        ...
+
+    def faults(self) -> dict[str, Any]:
+        """What the machines that this process keeps were spared: refusals by reason, workers slow or silent."""
         ...
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:

@@ -21,10 +21,10 @@ from tightwire.data import DataError
 from tightwire.engines.config import RunConfig
 from tightwire.engines.leash import obey_leash
 from tightwire.engines.outcome import Outcome
+from tightwire.engines.quick import make_quick
 from tightwire.engines.recipe import make_recipe, needs_server
 from tightwire.engines.script import train
 from tightwire.lab.names import myself
-from tightwire.links.malloc import keep_memory
 from tightwire.models import ModelError
 
 CURABLE = (TightwireError, DataError, ModelError)
@@ -40,7 +40,7 @@ def work(folder: str, link: str, resume: bool) -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     config = RunConfig.load(Path(folder))
     if needs_server(make_recipe(config)):
-        keep_memory()  # before anything loads gRPC
+        make_quick()  # before anything loads gRPC
     outcome = _attempt(config, rank, link, resume or again)
     outcome.write(Path(folder), rank)
 
@@ -61,7 +61,7 @@ def work_under_torchrun(config: RunConfig) -> dict[str, Any] | None:
     again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     config = config.but(workers=int(os.environ["WORLD_SIZE"]))
     if needs_server(make_recipe(config)):
-        keep_memory()
+        make_quick()
     if rank == 0:
         config.save()
     outcome = train(config, rank=rank, link="torchrun", resume=again)

@@ -53,6 +53,7 @@ def environment(host: Host, hosts: Sequence[Host], rate: LinkRate, port: int = M
         "MASTER_PORT": str(port),
         "TIGHTWIRE_HOST": host.name,
         "TIGHTWIRE_ADDRESS": host.address,  # for torchrun --local-addr: a machine's name does not lead into the lab
+        "TIGHTWIRE_KEYS": "throw-away",  # nobody else reaches the rendezvous that hands them out
         LAB_VARIABLE: str(rate),
         NAMESPACE_VARIABLE: host.namespace,
         "GLOO_SOCKET_IFNAME": INTERFACE,

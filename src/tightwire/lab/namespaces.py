@@ -165,6 +165,14 @@ class Lab:
         """The kernel's counters of a host's interface, read from outside."""
         return counters_in(self._host(rank).namespace)
 
+    def cut(self, rank: int) -> None:
+        """Pull a host's cable: what is under way is lost, and nothing says so."""
+        batch("ip", self._switch, [f"link set p{self._host(rank).rank} down"])
+
+    def mend(self, rank: int) -> None:
+        """Plug it in again."""
+        batch("ip", self._switch, [f"link set p{self._host(rank).rank} up"])
+
     def _host(self, rank: int) -> Host:
         if not self.hosts:
             raise LabError("the lab is not open; use it in a with block: with Lab(4, '1gbit') as lab: …")

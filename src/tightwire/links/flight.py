@@ -20,32 +20,44 @@ import pyarrow.flight as fl  # type: ignore[import-untyped]
 from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError
-from tightwire.links.frames import Bytes, Staging, expect, pieces
+from tightwire.links.frames import PIECE_NBYTES, Bytes, Staging, expect, pieces
 
 SCHEMA = pa.schema([("bytes", pa.uint8())])
 AUTHORIZATION = "authorization"
-HELLO, STAY, LEAVE = "hello", "stay", "leave"  # actions: is anybody there? a worker comes to this server, and goes
+SHARE = "share"  # an action: a worker on this host offers memory that both see
+HELLO, STAY, BEAT, LEAVE = "hello", "stay", "beat", "leave"  # actions: anybody there? a worker comes, lives, goes
+STATUS = "status"
 BROKEN = (fl.FlightError, pa.ArrowException, OSError)  # what Arrow raises when a call fails
-_MOST_ENVELOPE = 1 << 28
+_MOST_ENVELOPE = 1 << 24
 _MOST_DRAINED = 1 << 26
+_SCHEMA_NBYTES: int = SCHEMA.serialize().size
+_FRAMING_NBYTES: int = (
+    pa.ipc.get_record_batch_size(pa.RecordBatch.from_arrays([pa.array([0] * 64, pa.uint8())], schema=SCHEMA)) - 64
+)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server listens, and what opens it."""
+    """Where a server listens, and what opens it.
+
+    ``authority`` (PEM) vouches for its certificate, which is made out to ``name`` where that is not its address.
+    ``host`` is the machine it runs on, as `access.this_host` says it there.
+    """
 
     location: str
     token: str = field(repr=False)
+    authority: str = field(default="", repr=False)
+    name: str = ""
+    host: str = ""
 
     def write(self) -> str:
         """As text for a store."""
-        return json.dumps([self.location, self.token])
+        return json.dumps(vars(self))
 
     @classmethod
     def read(cls, text: str) -> Place:
         """The reverse."""
-        location, token = json.loads(text)
-        return cls(location, token)
+        return cls(**json.loads(text))
 
     @property
     def options(self) -> list[tuple[bytes, bytes]]:
@@ -76,6 +88,15 @@ def send(writer: fl.MetadataRecordBatchWriter, tensors: Sequence[Tensor]) -> Non
     for piece in pieces(tensors):
         column = pa.Array.from_buffers(pa.uint8(), piece.size, [None, pa.py_buffer(piece)])
         writer.write_batch(pa.RecordBatch.from_arrays([column], schema=SCHEMA))
+
+
+def message_nbytes(envelope: bytes, tensors: Sequence[Tensor]) -> int:
+    """What a message hands to the transport: envelope, schema, and the tensors' bytes in Arrow's framing.
+
+    What HTTP/2, TLS and TCP add is not in it.
+    """
+    batches = sum(-(-tensor.nbytes // PIECE_NBYTES) for tensor in tensors)
+    return len(envelope) + _SCHEMA_NBYTES + batches * _FRAMING_NBYTES + sum(tensor.nbytes for tensor in tensors)
 
 
 def receive(reader: fl.MetadataRecordBatchReader, table: Any) -> list[Tensor]:

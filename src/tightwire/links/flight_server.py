@@ -2,89 +2,77 @@
 
     exchange   request received whole ─▶ unpacked ─▶ desk.ask (may wait for others) ─▶ reply streamed back
     stay       a call that every worker keeps open: when its process dies, however, the call breaks, and the desks know
+    beat       a sign of life every few seconds: one that is stopped or cut off keeps its call open, and is silent
     leave      the goodbye; a server closes once everybody who came has said it
+    status     what a run's own people may know of it
 
-Only the loopback is listened on, and only calls that carry the token are let in.
+Where it listens and whom it lets in is the door's business (`links.door`), what belongs to whom the service's.
 """
 
 from __future__ import annotations
 
-import hmac
-import secrets
-import threading
+import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.flight as fl  # type: ignore[import-untyped]
 
-from tightwire.algebra.errors import LinkError, PayloadError, TightwireError
-from tightwire.algebra.link import Form
-from tightwire.links.desk import Desk
+from tightwire.algebra.errors import AccessError, LinkError, PayloadError, TightwireError
+from tightwire.algebra.link import Asked, Describes
+from tightwire.links.attendance import Guest
+from tightwire.links.doorkeeper import TOKEN, Doorkeeper, token_of
 from tightwire.links.flight import (
-    AUTHORIZATION,
+    BEAT,
     HELLO,
     LEAVE,
     SCHEMA,
+    SHARE,
+    STATUS,
     STAY,
-    Place,
     drain,
+    message_nbytes,
     read_envelope,
     receive,
     send,
     write_envelope,
 )
-from tightwire.links.frames import announce
+from tightwire.links.frames import announce, expect
+from tightwire.links.same_host import UNANSWERED, answer
+from tightwire.links.segment import Segment
+from tightwire.links.service import Service
+from tightwire.links.tokens import Token, Tokens
 
-LOOPBACK = "grpc://127.0.0.1:0"
 _LOOK_EVERY_S = 0.1
-_END_S = 2.0
 
 
-class Service:
-    """What one process hosts for others. Opens with the first desk."""
+@dataclass(frozen=True)
+class _Heard:
+    """A question, whole."""
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
-        self.desks: dict[str, Desk] = {}
-        self.present: set[int] = set()
-        self.closed = threading.Event()
-        self._server: _Server | None = None
-        self._token = secrets.token_hex(32)
-
-    def add(self, desk: Desk) -> Place:
-        """Host a desk; returns where to ask for it."""
-        self.desks[desk.name] = desk
-        if self._server is None:
-            self._server = _Server(self, LOOPBACK, self._token)
-        return Place(f"grpc://127.0.0.1:{self._server.port}", self._token)
-
-    def wait_for_goodbyes(self, timeout_s: float) -> list[int]:
-        """Serve until everybody who came has left, or is gone; returns who was still here when the time was over."""
-        deadline = time.monotonic() + timeout_s
-        while self.present and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY_S / 10)
-        return sorted(self.present)
-
-    def close(self) -> None:
-        """Stop at once: whoever waits is told."""
-        self.closed.set()
-        for desk in self.desks.values():
-            desk.close()
-        if self._server is not None:
-            ending = threading.Thread(target=self._server.shutdown, daemon=True)
-            ending.start()
-            ending.join(_END_S)  # a peer that hangs in the middle of a stream does not keep us
-            self._server = None
+    desk: Asked | None  # None: a machine was opened
+    rank: int
+    event: Any
+    patience_s: float
+    nbytes: int
+    segment: Segment | None  # where its tensors lie, on this host
 
 
-class _Server(fl.FlightServerBase):  # type: ignore[misc]
+class FlightServer(fl.FlightServerBase):  # type: ignore[misc]
     """Flight's side of it."""
 
-    def __init__(self, service: Service, location: str, token: str) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        super().__init__(location, middleware={"token": _Doorkeeper(token)})
+        door = service.door
+        shown: dict[str, Any] = {"tls_certificates": [(door.certificate, door.key)]} if door.certificate else {}
+        if door.client_authority:
+            shown |= {"verify_client": True, "root_certificates": door.client_authority}
+        super().__init__(
+            door.listen, middleware={TOKEN: Doorkeeper(Tokens(door.tokens), service.guard.refuse)}, **shown
+        )
 
     def do_exchange(
         self,
@@ -94,71 +82,145 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
         """One question and its answer. What is wrong with it is an answer too."""
+        with ExitStack() as held:
+            self._converse(context, descriptor, reader, writer, held)
+
+    def _converse(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.MetadataRecordBatchWriter,
+        held: ExitStack,
+    ) -> None:
+        heard: _Heard | None = None
         try:
-            data, tensors = self._service.form.pack(self._answer(context, descriptor, reader))
+            heard = self._hear(context, descriptor, reader, held)
+            data, tensors = self._reply(context, heard)
             envelope: dict[str, Any] = {"data": data, "tensors": announce(tensors)}
         except TightwireError as error:
+            self._service.guard.refuse(error)
             envelope, tensors = {"error": type(error).__name__, "text": str(error)}, []
             drain(reader)
         except Exception as error:
+            self._service.guard.count("failed", 1)
             envelope, tensors = {"error": LinkError.__name__, "text": f"the server failed: {error!r}"}, []
         if not context.is_cancelled():
+            segment = None if heard is None or "error" in envelope else heard.segment
+            raw = write_envelope(envelope if segment is None else {**envelope, "memory": UNANSWERED})
+            if heard is not None:
+                if heard.desk is not None:
+                    self._service.carried(heard.desk.name, heard.event, message_nbytes(raw, tensors), heard.nbytes)
+                heard = None  # whoever refers to the event's tensors now keeps them
+            if segment is not None:
+                told = answer(segment, tensors, envelope["tensors"])
+                raw, tensors = write_envelope({**envelope, "memory": told}), [] if told["down"] else tensors
             writer.begin(SCHEMA)
-            writer.write_metadata(pa.py_buffer(write_envelope(envelope)))
+            writer.write_metadata(pa.py_buffer(raw))
             send(writer, tensors)
 
-    def _answer(
-        self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor, reader: fl.MetadataRecordBatchReader
-    ) -> Any:
-        envelope = read_envelope(descriptor.command or b"")
+    def _reply(self, context: fl.ServerCallContext, heard: _Heard) -> tuple[Any, list[Any]]:
+        if heard.desk is None:
+            return None, []
+        said = heard.desk.ask(heard.rank, heard.event, heard.patience_s, context.is_cancelled)
+        return self._service.form.pack(said)
+
+    def _hear(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        held: ExitStack,
+    ) -> _Heard:
+        service, token, peer = self._service, token_of(context), context.peer()
+        service.prove(peer)
+        held.enter_context(service.guard.stream(peer))
+        raw = descriptor.command or b""
+        envelope = read_envelope(raw)
         match envelope:
-            case {"to": str(name), "from": int(rank), "patience_s": float() | int() as patience_s, "data": data}:
-                event = self._service.form.unpack(data, receive(reader, envelope.get("tensors")))
+            case {"from": int(rank), "patience_s": float() | int() as patience_s, "data": data}:
+                table = envelope.get("tensors")
+                frames = expect(table, service.guard.limits.message_nbytes)
+                held.enter_context(service.guard.memory(peer, sum(frame.nbytes for frame in frames)))
+                segment = service.borrowed.find(rank, envelope["memory"]) if "memory" in envelope else None
+                tensors = receive(reader, table) if segment is None else segment.up.tensors(frames)
             case _:
                 raise PayloadError("a request says whom it is for, who asks, and how long it may take")
         if context.is_cancelled():
-            raise PayloadError(f"rank {rank} broke off; nothing of its request is used")
-        if name not in self._service.desks:
-            raise PayloadError(f"nothing called {name!r} is here")
-        return self._service.desks[name].ask(rank, event, patience_s, context.is_cancelled)
+            raise PayloadError(f"rank {rank} broke off; nothing of its request is used", reason="broke off")
+        match envelope:
+            case {"open": str(name), "room": str(room)}:
+                if token.may != "write":
+                    raise AccessError("this token may only watch, and nothing was opened")
+                service.open(token, room, name, data, tensors)
+                return _Heard(None, rank, None, patience_s, 0, segment)
+            case {"to": str(name)}:
+                event = service.form.unpack(data, tensors)
+                self._may(token, rank, event)
+                service.attendance.heard(_guest(token, name, rank), time.monotonic(), asked=1)
+                return _Heard(service.find(token, name), rank, event, patience_s, message_nbytes(raw, tensors), segment)
+            case _:
+                raise PayloadError("a request says whom it is for, who asks, and how long it may take")
+
+    def _may(self, token: Token, rank: int, event: Any) -> None:
+        form = self._service.form
+        if token.may != "write" and not (isinstance(form, Describes) and form.reads(event)):
+            raise AccessError(f"this token may only watch; a {type(event).__name__} changes something")
+        if token.may != "write" and rank >= 0:
+            raise AccessError(f"who watches has a number below 0, and no worker's: not {rank}")
+        if getattr(event, "worker", rank) != rank:
+            raise PayloadError(f"rank {rank} speaks for worker {event.worker}", reason="not allowed")
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[fl.Result]:
-        """Come, or go."""
+        """Come, be heard, or go."""
+        service, token = self._service, token_of(context)
+        service.prove(context.peer())
+        body = action.body.to_pybytes()
         if action.type == HELLO:
             return
-        rank = int(action.body.to_pybytes())
-        if action.type == LEAVE:
-            self._service.present.discard(rank)
+        if action.type == STATUS:
+            yield fl.Result(pa.py_buffer(json.dumps(service.report(token.run)).encode()))
+            return
+        if token.may != "write":
+            error = AccessError("this token may only watch")
+            service.guard.refuse(error)
+            raise fl.FlightUnauthorizedError(str(error))
+        if action.type == SHARE:
+            yield fl.Result(pa.py_buffer(service.borrowed.take(body)))
+            return
+        guest = self._introduced(token, body)
+        if action.type == BEAT:
+            service.attendance.heard(guest, time.monotonic())
+        elif action.type == LEAVE:
+            service.goodbye(guest)
         elif action.type == STAY:
-            self._service.present.add(rank)
-            yield fl.Result(pa.py_buffer(b"here"))
-            yield from self._watch(context, rank)
+            yield from self._stay(context, guest)
         else:
             raise fl.FlightServerError(f"{action.type!r} is nothing that can be done here")
 
-    def _watch(self, context: fl.ServerCallContext, rank: int) -> Iterator[fl.Result]:
+    def _introduced(self, token: Token, body: bytes) -> Guest:
+        try:
+            match json.loads(body):
+                case [int(rank), str(room)]:
+                    return Guest(token.run, room, rank)
+        except (ValueError, RecursionError):
+            pass
+        error = PayloadError("who comes says its rank and its room")
+        self._service.guard.refuse(error)
+        raise fl.FlightServerError(str(error))
+
+    def _stay(self, context: fl.ServerCallContext, guest: Guest) -> Iterator[fl.Result]:
         service = self._service
+        service.welcome(guest)
+        yield fl.Result(pa.py_buffer(b"here"))
         while not service.closed.wait(_LOOK_EVERY_S):
-            if rank not in service.present:
+            if guest not in service.attendance.here():
                 return
             if context.is_cancelled():
-                service.present.discard(rank)
-                for desk in service.desks.values():
-                    desk.mark_gone(rank)
+                service.lost(guest)
                 return
-        yield from ()
 
 
-class _Doorkeeper(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets in who has the token; how long the comparison takes tells nothing about it."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._expected = f"Bearer {token}".encode()
-
-    def start_call(self, info: fl.CallInfo, headers: dict[str, list[str | bytes]]) -> None:
-        """Look at the header."""
-        for given in headers.get(AUTHORIZATION, []):
-            if hmac.compare_digest(given if isinstance(given, bytes) else given.encode(), self._expected):
-                return
-        raise fl.FlightUnauthenticatedError("this server belongs to a run, and the call does not carry its token")
+def _guest(token: Token, name: str, rank: int) -> Guest:
+    """Whose question it is: where many runs are served, a desk's name begins with its room."""
+    return Guest(token.run, name.partition("/")[0] if token.run else "", rank)

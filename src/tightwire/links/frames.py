@@ -20,8 +20,12 @@ import torch
 from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError
+from tightwire.links.copying import copy_for
+from tightwire.links.recycle import Recycler
 
 PIECE_NBYTES = 1 << 20
+_LARGE_NBYTES = 1 << 20
+_ALIGNED = 64
 MOST_NBYTES = 1 << 36  # of one message
 _MOST_DIMENSIONS = 16
 _MOST_TENSORS = 1 << 20
@@ -33,6 +37,7 @@ _DTYPES = {
     )
 }  # fmt: skip
 Bytes = npt.NDArray[np.uint8]
+_blocks = Recycler()
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,9 @@ def expect(table: Any, most_nbytes: int = MOST_NBYTES) -> list[Frame]:
     frames = [_frame(row) for row in table]
     total = sum(frame.nbytes for frame in frames)
     if total > most_nbytes:
-        raise PayloadError(f"a message of {total:,} bytes is announced; at most {most_nbytes:,} are taken")
+        raise PayloadError(
+            f"a message of {total:,} bytes is announced; at most {most_nbytes:,} are taken", reason="limit"
+        )
     return frames
 
 
@@ -85,17 +92,61 @@ def _frame(row: Any) -> Frame:
 def pieces(tensors: Sequence[Tensor]) -> Iterator[Bytes]:
     """The bytes of tensors, without copying what lies in this machine's memory in one piece."""
     for tensor in tensors:
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        flat = flat_bytes(_on_host(tensor.detach()).contiguous())
         for start in range(0, flat.size, PIECE_NBYTES):
             yield flat[start : start + PIECE_NBYTES]
+
+
+def flat_bytes(tensor: Tensor) -> Bytes:
+    """The memory of a tensor that lies in one piece."""
+    made: Bytes = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    return made
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    """A GPU's tensor in pinned memory, which torch keeps and the GPU writes to by itself; others as they are."""
+    if not tensor.is_cuda:
+        return tensor
+    staged = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    staged.copy_(tensor, non_blocking=True)
+    torch.cuda.current_stream(tensor.device).synchronize()
+    return staged
+
+
+def room_for(frames: Sequence[Frame]) -> list[Tensor]:
+    """Tensors to put announced bytes into; large ones in memory that was used before."""
+    total = laid_out_nbytes(frames)
+    if total < _LARGE_NBYTES:
+        return [torch.empty(frame.shape, dtype=frame.dtype) for frame in frames]
+    return lay_out(frames, _blocks.take(total))
+
+
+def lay_out(frames: Sequence[Frame], block: Bytes) -> list[Tensor]:
+    """Announced tensors as views of one block, one behind the other."""
+    tensors, start = [], 0
+    for frame in frames:
+        flat = torch.from_numpy(block[start : start + frame.nbytes])
+        tensors.append(flat.view(frame.dtype).reshape(frame.shape))
+        start += _aligned(frame.nbytes)
+    return tensors
+
+
+def laid_out_nbytes(frames: Sequence[Frame]) -> int:
+    """What they take one behind the other."""
+    return sum(_aligned(frame.nbytes) for frame in frames)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNED) * _ALIGNED
 
 
 class Staging:
     """Where announced tensors are put together, piece by piece."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
-        self._tensors = [torch.empty(frame.shape, dtype=frame.dtype) for frame in frames]
-        self._open = [flat for t in self._tensors if (flat := t.reshape(-1).view(torch.uint8).numpy()).size]
+        self._tensors = room_for(frames)
+        self._copy = copy_for(laid_out_nbytes(frames))
+        self._open = [flat for t in self._tensors if (flat := flat_bytes(t)).size]
         self._filled = 0  # of the first open one
         self._open.reverse()
 
@@ -106,7 +157,7 @@ class Staging:
                 raise PayloadError(f"{piece.size} bytes more than were announced")
             into = self._open[-1]
             part = piece[: into.size - self._filled]
-            into[self._filled : self._filled + part.size] = part
+            self._copy(into[self._filled : self._filled + part.size], part)
             self._filled += part.size
             if self._filled == into.size:
                 self._open.pop()

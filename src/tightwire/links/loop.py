@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from tightwire.algebra.errors import Deadlock, PeerLost
-from tightwire.algebra.link import Machine, Pending
+from tightwire.algebra.link import Carried, Machine, Pending
 from tightwire.algebra.world import World
 from tightwire.links.orders import Earliest, Order, in_turn, shuffled
 
@@ -200,6 +200,14 @@ class LoopLink:
             torch.cuda.synchronize()
         loop.pause(rank, lambda: bool(loop.replies[name, rank]), f" for a reply of {name}")
         return loop.replies[name, rank].popleft()
+
+    def count_with(self, carried: Carried) -> bool:
+        """There are no sockets in one process."""
+        return False
+
+    def faults(self) -> dict[str, Any]:
+        """There is no server between processes."""
+        return {}
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
         """All workers are in one process anyway."""

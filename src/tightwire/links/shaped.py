@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from tightwire.algebra.errors import JoinError, LinkError, PeerTimeout
-from tightwire.algebra.link import Link, Machine, Pending, Port
+from tightwire.algebra.link import Carried, Link, Machine, Pending, Port
 from tightwire.algebra.world import World
 
 _NOTE = 3  # nbytes, when its first byte left, when it was written (nanoseconds)
@@ -216,6 +216,14 @@ class ShapedLink:
     def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
         """As the link beneath, unshaped."""
         self._link.host(name, make, on=on)
+
+    def count_with(self, carried: Carried) -> bool:
+        """As the link beneath."""
+        return self._link.count_with(carried)
+
+    def faults(self) -> dict[str, Any]:
+        """As the link beneath."""
+        return self._link.faults()
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
         """As the link beneath: memory is not shaped."""

@@ -24,15 +24,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tightwire.algebra.errors import JoinError, PeerLost, PeerTimeout
-from tightwire.algebra.link import Form, Machine, Pending
+from tightwire.algebra.errors import PeerLost, PeerTimeout
+from tightwire.algebra.link import Carried, Form, Machine, Pending
 from tightwire.algebra.world import World
-from tightwire.links.hosting import Hosting
+from tightwire.links.access import Access
+from tightwire.links.hosting import Away, Hosting, Store
 from tightwire.links.jobs import Jobs
 
 _ROLL_CALL_S = 3.0  # how long the living wait for each other before they name the missing
 _ROLL_CALL_EVERY_S = 0.1
 _GOODBYES_S = 600.0  # how long a rank that is done serves others that are not
+MakeAway = Callable[[int, Store, str, Access], Away]
 _MEMORY = "/dev/shm"  # files here never touch a disk
 
 
@@ -53,15 +55,22 @@ class TorchDistLink:
         self._jobs = Jobs()
 
     @classmethod
-    def connect(cls, form: Form | None = None) -> TorchDistLink:
+    def connect(
+        cls, form: Form | None = None, access: Access | None = None, chained: MakeAway | None = None
+    ) -> TorchDistLink:
         """Join the process group that is open: learn who sits on which machine, make the two groups.
 
-        ``form`` is that of what is said to machines and of their replies; without it none can be hosted.
+        ``form`` is that of what is said to machines and of their replies; without it none can be hosted. ``access``
+        says what opens them; without it, the environment does. ``chained`` makes the way to machines of which servers
+        keep several copies.
         """
         world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts())
         store = _store()
         room = f"tightwire/link/{store.add(f'tightwire/links/{world.rank}', 1)}"  # all ranks connect equally often
-        return cls(world, dist.new_group(), dist.new_group(), Hosting(world.rank, store, room, form), room)
+        access = access or Access.told_by(os.environ)
+        away = chained(world.rank, store, room, access) if chained is not None and access.copies > 1 else None
+        hosting = Hosting(world.rank, store, room, form, access=access, hosts=len(set(world.hosts)), away=away)
+        return cls(world, dist.new_group(), dist.new_group(), hosting, room)
 
     @property
     def port(self) -> TorchDistLink:
@@ -96,11 +105,6 @@ class TorchDistLink:
 
     def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
         """Keep the machine in the process of rank ``on``."""
-        if len(set(self.world.hosts)) > 1:
-            raise JoinError(
-                f"a parameter server needs all workers on one machine so far, and there are "
-                f"{len(set(self.world.hosts))}; between machines use a recipe without one (tightwire recipes)"
-            )
         self._hosting.host(name, make, on=on)
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
@@ -110,6 +114,15 @@ class TorchDistLink:
     def count(self, name: str, amount: int) -> int:
         """A number in the store."""
         return int(_store().add(f"{self._room}/count/{name}", amount))
+
+    def count_with(self, carried: Carried) -> bool:
+        """Asking, and answering others."""
+        self._hosting.carried = carried
+        return True
+
+    def faults(self) -> dict[str, Any]:
+        """What servers refused, and who was not well."""
+        return self._hosting.faults()
 
     def share(self, name: str, numel: int, dtype: torch.dtype) -> Tensor:
         """A file that lives in memory, mapped by every process; the last one to map it removes its name."""

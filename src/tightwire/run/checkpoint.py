@@ -32,6 +32,7 @@ from tightwire.run.tree import put_together, take_apart
 FORMAT = 1
 _ENTRY = Entry("setup", "checkpoint")
 _NAME = re.compile(r"step-(\d{8,})")
+_SHARDS = re.compile(r"shards=\d+")  # a server's: its shards can be cut anew (`server.reshard`)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def find(folder: Path, now: Description) -> tuple[Path, int]:
     if before.tensors != now.tensors:
         odd = sorted(set(map(str, before.tensors.items())) ^ set(map(str, now.tensors.items())))
         raise CheckpointError(f"{path} is of another model: {odd[0]} differs; build the model it was saved from")
-    if before.recipe != now.recipe:
+    if _SHARDS.sub("", before.recipe) != _SHARDS.sub("", now.recipe):
         raise CheckpointError(f"{path} is of another recipe: it was {before.recipe}, this is {now.recipe}")
     return path, before.workers
 

@@ -25,6 +25,8 @@ from tightwire.algebra.check import check
 from tightwire.algebra.errors import JoinError
 from tightwire.algebra.link import Link
 from tightwire.algebra.recipe import AnyRecipe
+from tightwire.links.access import Access
+from tightwire.links.hosting import Away, Store
 from tightwire.links.loop import LoopLink, LoopWorld
 from tightwire.links.shaped import ShapedLink
 from tightwire.links.torchdist import TorchDistLink
@@ -77,12 +79,18 @@ def _find_link(device: torch.device, settings: Settings) -> tuple[Link, Callable
     if here is not None:
         return here, _nothing
     if dist.is_initialized():
-        return TorchDistLink.connect(WireForm()), _nothing
+        return TorchDistLink.connect(WireForm(), settings.access, _chained), _nothing
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         backend = "nccl" if device.type == "cuda" and torch.cuda.device_count() >= _local_workers() else "gloo"
         _init_process_group(backend, settings)
-        return TorchDistLink.connect(WireForm()), dist.destroy_process_group
+        return TorchDistLink.connect(WireForm(), settings.access, _chained), dist.destroy_process_group
     return LoopLink(LoopWorld(1), 0), _nothing
+
+
+def _chained(rank: int, store: Store, meeting: str, access: Access) -> Away:
+    from tightwire.run.chained import Chained  # noqa: PLC0415 -- loads Arrow
+
+    return Chained(rank, store, meeting, access)
 
 
 def _init_process_group(backend: str, settings: Settings) -> None:

@@ -26,7 +26,7 @@ from tightwire.exchanges.server import Server
 from tightwire.rules.yours import rates
 from tightwire.run.lane import Lane
 from tightwire.run.ranges import Parted, cut, part, settle
-from tightwire.run.shards import down_of, groups_of, make_shard
+from tightwire.run.shards import down_of, groups_of, make_shard, refitted
 from tightwire.run.transport import Entry, Transport
 from tightwire.server.events import (
     Center,
@@ -70,10 +70,12 @@ class Client:
         self.read = [0] * self._shards  # it holds everybody's steps before these clocks
         self.sequence = 0
         self.dropped = False  # the last push, by all shards
+        self._counted = False  # the link itself counts what crosses its sockets
 
     def enter(self, at: At) -> None:
         """Make the shards if nobody has, and take the centre from them."""
         inner, link = self.lane.leaf.inner, self._transport.link
+        self._counted = link.count_with(self._count)
         for members in groups_of(self.lane.leaf, link.world) if inner is not None and inner.exchange.native else ():
             link.prepare(members)  # by all ranks, members or not
         for shard in range(self._shards):  # also by who does not speak for its group: anybody may look
@@ -224,11 +226,13 @@ class Client:
         return {"versions": self.versions, "read": self.read, "sequence": self.sequence, "shards": shards}
 
     def restore(self, own: dict[str, Any], shards: list[dict[str, Any]], *, new_world: bool) -> None:
-        """Go on from a checkpoint. In another world the counts start anew, on both sides."""
+        """Go on from a checkpoint. In another world, or on other shards, the counts start anew, on both sides."""
+        anew = new_world or len(shards) != self._shards
+        own, shards = refitted(self.lane, own, shards, pieces=self._shards)
         if self._me == 0:
-            self._ask_all(lambda shard: Import(self._me, shards[shard], new_world))
+            self._ask_all(lambda shard: Import(self._me, shards[shard], anew))
         self.versions, self.read = list(own["versions"]), list(own["read"])
-        self.sequence = 0 if new_world else own["sequence"]
+        self.sequence = 0 if anew else own["sequence"]
         if new_world:
             self.lane.recenter()
 
@@ -281,8 +285,13 @@ class Client:
 
     def _ask(self, shard: int, event: Event) -> Any:
         reply = self._transport.link.ask(self._name(shard), event, self._transport.timeout_s)
-        tx = sum(wire.nbytes for wire in event.wires.values()) if isinstance(event, Push) else 0
-        rx = sum(wire.nbytes for wire in reply.wires.values()) if isinstance(reply, Center) else 0
-        phase: Phase = "exchange" if isinstance(event, Push | Pull) else "setup"
-        self._transport.ledger.moved(phase, self.lane.label, tx=tx, rx=rx, known="counted")
+        if not self._counted:  # without a socket: what it would have carried
+            tx = sum(wire.nbytes for wire in event.wires.values()) if isinstance(event, Push) else 0
+            rx = sum(wire.nbytes for wire in reply.wires.values()) if isinstance(reply, Center) else 0
+            self._count(self._name(shard), event, tx, rx)
         return reply
+
+    def _count(self, name: str, event: Event, tx: int, rx: int) -> None:
+        """Bytes that crossed for a machine; the one that this process keeps may also have been asked by others."""
+        phase: Phase = "exchange" if isinstance(event, Push | Pull) else "setup"
+        self._transport.ledger.moved(phase, name, tx=tx, rx=rx, known="counted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,7 @@ from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
 from tightwire.run.ranges import cut
 from tightwire.server.movers import OptimizerMover, RuleMover
+from tightwire.server.reshard import reshard
 from tightwire.server.shard import Shard
 
 
@@ -44,6 +47,18 @@ def make_shard(lane: Lane, optimizer: torch.optim.Optimizer, at: At, *, piece: i
     members = dict.fromkeys(lane.group.outer, at.step)
     up, down = lane.recipe.up[1], down_of(lane.recipe)
     return Shard(center, rule, mover, lane.recipe.schedule, up, down, at, clocks=members)
+
+
+def refitted(
+    lane: Lane, own: dict[str, Any], shards: list[dict[str, Any]], *, pieces: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A worker's own counts and the states of all shards, for so many ``pieces``, however many were saved."""
+    if len(shards) == pieces:
+        return own, shards
+    cuts = [cut(parcel.x, pieces) for parcel in lane.parcels]
+    fitted = reshard(shards, [[s for part in cuts for s in part[piece].spec.segments] for piece in range(pieces)])
+    counts = {"versions": [state["version"] for state in fitted], "read": [min(own["read"])] * pieces}
+    return {**own, **counts}, fitted
 
 
 def _copy(parcel: Parcel) -> Bucket:

@@ -39,19 +39,30 @@ def state_of(shard: Shard) -> dict[str, Any]:
         "clocks": dict(shard.clocks),
         "offsets": dict(shard.offsets),
         "taken": dict(shard.taken),
-        "held": [
-            {
-                "meta": dict(vars(held.meta)),
-                "values": _by_name(held.values),
-                "rates": held.rates,
-                "unused": sorted(held.unused),
-            }
-            for held in shard.held
-        ],
+        "held": [_held_state(held) for held in shard.held],
         "given": {worker: _named(shard, read) for worker, read in shard.given.items()},
         "staleness": dict(shard.staleness),
         "dropped": shard.dropped,
     }
+
+
+def everything_of(shard: Shard) -> dict[str, Any]:
+    """What another server needs to take this one's place: a checkpoint's state, and who waits for what."""
+    return state_of(shard) | {
+        "resting": sorted(shard.resting),
+        "waiting": [_held_state(early) for early in shard.waiting],
+        "parked": [{"meta": dict(vars(meta)), "dropped": dropped} for meta, dropped in shard.parked],
+        "before": {worker: dict(wires) for worker, wires in shard.before.items()},
+    }
+
+
+def restore_everything(shard: Shard, state: dict[str, Any]) -> None:
+    """Make a shard the very image of another."""
+    restore(shard, state, new_world=False)
+    shard.resting = set(state["resting"])
+    shard.waiting = [_held(shard, early) for early in state["waiting"]]
+    shard.parked = [(Meta(**entry["meta"]), entry["dropped"]) for entry in state["parked"]]
+    shard.before = {worker: dict(wires) for worker, wires in state["before"].items()}
 
 
 def restore(shard: Shard, state: dict[str, Any], *, new_world: bool) -> None:
@@ -70,10 +81,21 @@ def restore(shard: Shard, state: dict[str, Any], *, new_world: bool) -> None:
     shard.held = [_held(shard, held) for held in state["held"]]
 
 
+def _held_state(held: Held) -> dict[str, Any]:
+    return {
+        "meta": dict(vars(held.meta)),
+        "values": _by_name(held.values),
+        "rates": held.rates,
+        "unused": sorted(held.unused),
+        "asked": [held.sequence, held.pull, held.looks],
+    }
+
+
 def _held(shard: Shard, state: dict[str, Any]) -> Held:
     values = {label: Bucket.zeros(bucket.spec) for label, bucket in shard.center.items()}
     _copy_by_name(values, state["values"])
-    return Held(Meta(**state["meta"]), values, tuple(state["rates"]), frozenset(state["unused"]))
+    asked = state.get("asked", ())  # older checkpoints hold only what came and waits for nothing
+    return Held(Meta(**state["meta"]), values, tuple(state["rates"]), frozenset(state["unused"]), *asked)
 
 
 def _named(shard: Shard, read: Mapping[str, Tensor]) -> dict[str, Tensor]:

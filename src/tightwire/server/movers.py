@@ -43,11 +43,11 @@ class OptimizerMover:
     def __init__(
         self, center: Mapping[str, Bucket], optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], seat: Seat
     ) -> None:
-        self._seat = seat
+        self.seat = seat
         self._parameters = {name: nn.Parameter(view) for bucket in center.values() for name, view in bucket.items()}
-        self._optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
+        self.optimizer, self._groups = optimizer_like(optimizer, names, self._parameters)
         if isinstance(seat, Sets):
-            for group in self._optimizer.param_groups:
+            for group in self.optimizer.param_groups:
                 group.update(seat.settings)
 
     def step(
@@ -63,22 +63,41 @@ class OptimizerMover:
                 untouched = whole_name(name) in idle and not bool(gradient.any())
                 self._parameters[name].grad = None if untouched else gradient
         if rates:
-            for group, index in zip(self._optimizer.param_groups, self._groups, strict=True):
+            for group, index in zip(self.optimizer.param_groups, self._groups, strict=True):
                 group["lr"] = rates[index]
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._seat.prepare_(weight.data, weight.grad, group)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+                    self.seat.prepare_(weight.data, weight.grad, group)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def groups(self) -> list[list[Any]]:
+        """Each group of the worker's optimizer that has tensors here: its number, its settings, their names."""
+        names = {id(parameter): name for name, parameter in self._parameters.items()}
+        return [
+            [index, {key: value for key, value in group.items() if key != "params"},
+             [names[id(parameter)] for parameter in group["params"]]]
+            for index, group in zip(self._groups, self.optimizer.param_groups, strict=True)
+        ]  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         """The optimizer's state."""
-        return {"optimizer": self._optimizer.state_dict()}
+        return {"optimizer": self.optimizer.state_dict(), "keys": self._keys()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self._optimizer.load_state_dict(state["optimizer"])
+        saved, keys = state["optimizer"], self._keys()
+        if state.get("keys", keys) != keys:  # of other shards
+            by_key = {key: saved["state"].get(place, {}) for place, key in enumerate(state["keys"])}
+            saved = {**saved, "state": {place: by_key[key] for place, key in enumerate(keys) if by_key.get(key)}}
+        if "param_groups" not in saved:
+            saved = {**saved, "param_groups": self.optimizer.state_dict()["param_groups"]}
+        self.optimizer.load_state_dict(saved)
+
+    def _keys(self) -> list[str]:
+        """The tensors in the order in which the optimizer numbers them."""
+        return [key for _, _, keys in self.groups() for key in keys]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tightwire.algebra.codec import Codec, Payload, drive
+from tightwire.algebra.codec import Codec, drive
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.rule import Measures, Rule
 from tightwire.algebra.schedule import Gathers, Meta, Schedule, Verdict, View
@@ -41,6 +41,7 @@ from tightwire.server.events import (
     Rest,
     Taken,
 )
+from tightwire.server.inspect import decoded
 from tightwire.server.memo import Held
 from tightwire.server.movers import Mover
 
@@ -66,7 +67,7 @@ class Shard:
     held: list[Held] = field(default_factory=list)
     waiting: list[Held] = field(default_factory=list)  # came too early to be admitted
     parked: list[tuple[Meta, bool]] = field(default_factory=list)
-    before: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # the centre as it was, for who wants that
+    before: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # the centre as it was at a worker's last push
     given: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # what each worker read, if the rule measures
     staleness: Counter[int] = field(default_factory=Counter)
     dropped: int = 0
@@ -75,6 +76,7 @@ class Shard:
         """React to one event."""
         match event:
             case Enter(worker, clock):
+                self.before.pop(worker, None)
                 self._enter(worker, clock)
                 return [(worker, self._give(worker))]
             case Peek(worker) | Export(worker):
@@ -87,7 +89,8 @@ class Shard:
                 return [(worker, Taken(self.version))]
             case Push():
                 return self._push(event)
-            case Pull(_, meta):
+            case Pull(worker, meta):
+                self.before.pop(worker, None)
                 self._park(self._shifted(meta), False)
                 return self._wake()
 
@@ -130,7 +133,12 @@ class Shard:
 
     def _push(self, push: Push) -> Replies:
         last, dropped = self.taken.get(push.worker, (-1, False))
-        if push.sequence <= last:  # repeated
+        if push.sequence < last:
+            raise PayloadError(
+                f"worker {push.worker} pushed number {push.sequence} after number {last}: a push of long ago",
+                reason="replayed",
+            )
+        if push.sequence == last:  # repeated
             if not push.pull:
                 return [(push.worker, Taken(self.version, dropped))]
             self._park(self._shifted(push.meta), dropped)
@@ -153,7 +161,6 @@ class Shard:
             if arrived.pull:
                 self._park(arrived.meta, dropped)
             else:
-                self.before.pop(worker, None)
                 replies.append((worker, Taken(self.version, dropped)))
             if isinstance(self.schedule, Gathers):
                 self._complete()
@@ -169,6 +176,7 @@ class Shard:
         if verdict is Verdict.WAIT:
             return False
         self.clocks[meta.worker] = clock
+        self.before.pop(meta.worker, None)
         self.taken[meta.worker] = (arrived.sequence, verdict is Verdict.DROP)
         if verdict is Verdict.DROP:
             self.dropped += 1
@@ -205,7 +213,7 @@ class Shard:
             weight = self.rule.weigh(age, len(together)) * self._trust(held)
             for label, value in held.values.items():
                 total[label].flat.add_(value.flat, alpha=weight)
-            if held.looks == "before":
+            if held.looks == "before" and held.pull:
                 self.before[held.meta.worker] = self._encoded()
         idle = frozenset.intersection(*(held.unused for held in together))
         self.mover.step(self.center, total, last.rates, idle)
@@ -220,15 +228,7 @@ class Shard:
         return self.rule.trust(moved, held.rates[0] if held.rates else self.at.lr)
 
     def _decode(self, push: Push) -> dict[str, Bucket]:
-        if set(push.wires) != set(self.center):
-            raise PayloadError(
-                f"worker {push.worker} pushed {sorted(push.wires)}, this shard holds {sorted(self.center)}"
-            )
-        values = {}
-        for label, wire in push.wires.items():
-            values[label] = Bucket.zeros(self.center[label].spec)
-            self.up.decode_(values[label], Payload(wire.to(values[label].flat.device)), {}, self.at)
-        return values
+        return decoded(push.wires, self.center, self.up, self.at, worker=push.worker)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -248,9 +248,29 @@ class Shard:
         slowest = min(self.view().clocks.values(), default=self.clocks.get(worker, 0))
         if isinstance(self.rule, Measures):
             self.given[worker] = {label: bucket.flat.clone() for label, bucket in self.center.items()}
-        wires = self.before.pop(worker, None)
+        wires = self.before.get(worker)
         wires = self._encoded() if wires is None else wires
         return Center(self.version, wires, dropped, slowest - self.offsets.get(worker, 0))
+
+    def brief(self, reply: Reply) -> Reply:
+        """What to remember of a reply that may have to be given again: the centre itself is here."""
+        match reply:
+            case Center():
+                return replace(reply, wires={})
+            case Exported():
+                return Exported({})
+            case _:
+                return reply
+
+    def again(self, worker: int, brief: Reply) -> Reply:
+        """The reply again: the centre as it is now, or as it was before the worker's push if that was asked for."""
+        match brief:
+            case Center():
+                return self._give(worker, brief.dropped)
+            case Exported():
+                return Exported(self.state())
+            case _:
+                return brief
 
     def _encoded(self) -> dict[str, Tensor]:
         return {

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.schedule import Meta
-from tightwire.server.events import Event, Reply
+from tightwire.server import blueprint
+from tightwire.server.events import Event, Peek, Reply
+from tightwire.server.shard import Shard
 
 KINDS: dict[str, type] = {kind.__name__: kind for kind in (*get_args(Event), *get_args(Reply))}
 _DEEPEST = 64  # of nested state
@@ -60,6 +62,22 @@ class WireForm:
         if left:
             raise PayloadError(f"a {kind} came with tensor {min(left)}, which it does not name")
         return KINDS[kind](**values)
+
+    def describe(self, machine: Any) -> tuple[Any, list[Tensor]]:
+        """A shard, as plain data and tensors, for a process that has none."""
+        if not isinstance(machine, Shard):
+            raise PayloadError(f"a {type(machine).__name__} is no shard, and cannot be told to a server")
+        tensors: list[Tensor] = []
+        return _plain(blueprint.describe(machine), tensors), tensors
+
+    def build(self, data: Any, tensors: Sequence[Tensor]) -> Shard:
+        """The shard again."""
+        left = set(range(len(tensors)))
+        return blueprint.build(_value(data, tensors, left))
+
+    def reads(self, event: Any) -> bool:
+        """Whether an event changes nothing: what a token that may only read may ask."""
+        return isinstance(event, Peek)
 
 
 # ── out ───────────────────────────────────────────────────────────────────────────────────────────────────────────

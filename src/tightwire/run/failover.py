@@ -1,0 +1,90 @@
+"""A worker's way to shards that several servers keep: to the head, and to the next head when that one is gone.
+
+    request 17 ─▶ s0 … nothing ─▶ where is the shard? view 4: s1, s2 ─▶ request 17 again ─▶ s1 ─▶ reply
+
+The request keeps its number however often it is sent, so it is applied once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tightwire.algebra.errors import LinkError, PeerLost, PeerTimeout, UnknownMachine
+from tightwire.links.courier import Calls
+from tightwire.run.chain_desk import address
+from tightwire.server.chain import Later, Where
+from tightwire.server.once import Request, Response, Unknown
+from tightwire.server.replica import VIEWS
+
+_PATIENCE_S = 0.7  # with one server, before somebody else is asked
+_PAUSE_S = 0.05
+
+
+class Failover:
+    """One worker's requests. ``connect`` opens a connection to a server, or to ``views``, by name."""
+
+    def __init__(self, me: int, life: int, connect: Callable[[str], Calls], *, room: str = "") -> None:
+        self._me = me
+        self._room = room
+        self._life = life
+        self._number = 0
+        self._connect = connect
+        self._calls: dict[str, Calls] = {}
+        self._heads: dict[str, str] = {}
+        self.retried = 0  # how often a request had to be sent again
+
+    def ask(self, name: str, event: Any, timeout_s: float) -> Any:
+        """The shard's reply, from whichever server leads its chain by then."""
+        request = Request(self._me, self._life, self._number, event)
+        self._number += 1
+        deadline = time.monotonic() + timeout_s
+        send, awaited = request, tuple[int, ...]()
+        while True:
+            try:
+                answer = self._call(self._head(name), address(self._room, name), send, min(_PATIENCE_S, timeout_s))
+            except (PeerLost, PeerTimeout, UnknownMachine):
+                answer = None
+            match answer:
+                case Response() if answer[:3] == request[:3]:
+                    return answer.reply
+                case Later():
+                    send, awaited = request._replace(event=None), answer.awaited  # it is there
+                case Unknown():
+                    send = request
+                case _:  # nobody there, or not the head
+                    self._heads.pop(name, None)
+                    send = request
+                    time.sleep(_PAUSE_S)
+            self.retried += 1
+            if time.monotonic() > deadline:
+                self._give_up(name, awaited, timeout_s)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        for calls in self._calls.values():
+            calls.drop()
+        self._calls = {}
+
+    def _head(self, name: str) -> str:
+        if name not in self._heads:
+            view = self._call(VIEWS, VIEWS, Where(self._me, name), _PATIENCE_S)
+            if not view.chain:
+                raise PeerLost(f"nobody keeps {name}")
+            self._heads[name] = view.chain[0].server
+        return self._heads[name]
+
+    def _call(self, server: str, desk: str, message: Any, timeout_s: float) -> Any:
+        try:
+            if server not in self._calls:
+                self._calls[server] = self._connect(server)
+            return self._calls[server].ask(desk, message, timeout_s)
+        except LinkError:
+            if server in self._calls:
+                self._calls.pop(server).drop()
+            raise
+
+    def _give_up(self, name: str, awaited: tuple[int, ...], timeout_s: float) -> None:
+        missing = f", which waits for ranks {', '.join(map(str, awaited))}" if awaited else ""
+        raise PeerTimeout(f"rank {self._me} waited {timeout_s:g} s for a reply of {name}{missing} (exchange_timeout_s)")

@@ -1,0 +1,140 @@
+"""Who is in which chain: decided in one place, by a state machine without I/O.
+
+    not heard of for ``patience_s``      ─▶ left out, as long as somebody stays who has everything
+    a spare, and the chain is too short  ─▶ becomes the tail, and catches up there
+    caught up, and the chain too long    ─▶ whoever should not be in it is left out
+
+Every change is a view with the next number; servers obey only the newest they know, and a chain acknowledges only what
+all its members hold, so two heads cannot both succeed. A view stands once its head has said that it knows it: before
+that nothing happens in it, and another may be decided from those of the last one that stood.
+
+What is tolerated: with r copies, r − 1 servers of a chain may lose their memory before a new one has caught up; any
+number may be slow, stopped or cut off for a time. While nobody is heard who has everything, nothing is decided. This
+machine itself is not replicated: it lives where the run's rendezvous lives, without which there is no run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tightwire.server.chain import Beat, Buried, Go, Member, View, Where
+from tightwire.server.placing import rebalance
+from tightwire.server.replica import NOBODY, Effects
+
+
+@dataclass
+class Views:
+    """All chains of a run."""
+
+    replicas: int
+    patience_s: float
+    views: dict[str, View] = field(default_factory=dict)
+    final: dict[str, View] = field(default_factory=dict)  # the last view of each shard that stands
+    sound: dict[str, set[Member]] = field(default_factory=dict)  # have everything that was ever acknowledged
+    heard_s: dict[str, dict[Member, float]] = field(default_factory=dict)  # by shard: when each life was last heard
+    buried: dict[tuple[str, str], int] = field(default_factory=dict)  # by shard and server: the last life left out
+    leaving: set[str] = field(default_factory=set)  # servers that should keep nothing any more
+    wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _known: frozenset[str] = frozenset()  # the servers for which ``wanted`` was worked out
+
+    def found(self, shard: str, member: Member, now_s: float) -> View:
+        """The first view of a shard: one server, which was given the machine."""
+        self.views[shard] = self.final[shard] = View(shard, 1, (member,))
+        self.sound[shard] = {member}
+        self.heard_s.setdefault(shard, {})[member] = now_s
+        self._known = frozenset()
+        return self.views[shard]
+
+    def handle(self, message: Any, now_s: float) -> Effects:
+        """React to one message."""
+        match message:
+            case Beat():
+                return self._beat(message, now_s)
+            case Where(worker, shard):
+                return [(worker, self.views.get(shard, NOBODY))]
+        raise AssertionError(f"the views were told {message!r}")
+
+    def tick(self, now_s: float) -> Effects:
+        """Look who lives, and change the views that need it; their members are told."""
+        effects: Effects = []
+        alive = {shard: self._alive(shard, now_s) for shard in self.views}
+        self._place(alive)
+        for shard in list(self.views):
+            if (chain := self._next(shard, alive[shard])) is not None:
+                effects += self._decide(shard, chain)
+        return effects
+
+    # ── who lives ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _beat(self, beat: Beat, now_s: float) -> Effects:
+        shard, member = beat.shard, beat.member
+        if member.life <= self.buried.get((shard, member.server), -1):
+            return [(member.server, Buried(shard, member))]
+        heard = self.heard_s.setdefault(shard, {})
+        for other in [m for m in heard if m.server == member.server]:
+            if other.life > member.life:
+                return []  # late words of an earlier life
+            if other.life < member.life:
+                del heard[other]
+        heard[member] = now_s
+        if shard not in self.views and beat.view == 0 and beat.caught_up:  # it was given the machine, and nobody else
+            self.found(shard, member, now_s)
+        view = self.views.get(shard, NOBODY)
+        if beat.caught_up and beat.stands and member in view.chain:
+            self.sound[shard].update(view.chain[: view.chain.index(member) + 1])  # it has no more than those before it
+        if beat.view < view.number:
+            return [(member.server, view)]
+        if beat.stands or member not in view.chain:
+            return []
+        if view.chain[0] == member and self.final[shard] != view:
+            return self._settle(view)
+        return [(member.server, Go(shard, view.number))] if self.final[shard] == view else []
+
+    def _settle(self, view: View) -> Effects:
+        """The head knows the view: it stands, and whoever is not in it is left out for good."""
+        for member in set(self.final[view.shard].chain) - set(view.chain):
+            self._bury(view.shard, member)
+        self.final[view.shard] = view
+        return [(member.server, Go(view.shard, view.number)) for member in view.chain]
+
+    def _bury(self, shard: str, member: Member) -> None:
+        self.buried[shard, member.server] = member.life
+        self.heard_s[shard].pop(member, None)
+        self.sound[shard].discard(member)
+
+    def _alive(self, shard: str, now_s: float) -> dict[str, Member]:
+        return {
+            member.server: member
+            for member, last_s in self.heard_s.get(shard, {}).items()
+            if now_s - last_s <= self.patience_s
+        }
+
+    # ── who should be where ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, alive: dict[str, dict[str, Member]]) -> None:
+        known = frozenset(server for living in alive.values() for server in living) - self.leaving
+        if known and known != self._known:
+            now = {shard: [member.server for member in view.chain] for shard, view in self.views.items()}
+            self.wanted = rebalance(now, sorted(known), replicas=self.replicas)
+            self._known = known
+
+    def _next(self, shard: str, alive: dict[str, Member]) -> tuple[Member, ...] | None:
+        """What a chain should be now; None if it is that already, or nothing can be decided."""
+        final, chain, sound = self.final[shard].chain, self.views[shard].chain, self.sound[shard]
+        known = (*final, *(member for member in chain if member not in final))
+        kept = tuple(member for member in known if alive.get(member.server) == member)
+        if not any(member in sound for member in kept):
+            return None
+        wanted = self.wanted.get(shard, ())
+        joining = [alive[server] for server in wanted if server in alive and alive[server] not in kept]
+        if all(member in sound for member in kept):
+            if joining:
+                kept = (*kept, joining[0])  # one at a time
+            elif all(server in [member.server for member in kept] for server in wanted) and wanted:
+                kept = tuple(member for member in kept if member.server in wanted)
+        return None if kept == chain else kept
+
+    def _decide(self, shard: str, chain: tuple[Member, ...]) -> Effects:
+        self.views[shard] = view = View(shard, self.views[shard].number + 1, chain)
+        return [(member.server, view) for member in chain]
