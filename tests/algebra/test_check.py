@@ -23,6 +23,7 @@ from tightwire.codecs.topk import topk
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
 from tightwire.exchanges.neighbors import neighbors
+from tightwire.exchanges.nobody import nobody
 from tightwire.exchanges.owners import owners
 from tightwire.exchanges.server import server
 from tightwire.exchanges.shared import shared_center
@@ -38,7 +39,7 @@ from tightwire.rules.signals import progress, weights
 from tightwire.rules.yours import Yours, yours
 from tightwire.schedules.bounded import ssp
 from tightwire.schedules.clock import asynchronous, every
-from tightwire.splits.timetable import layerwise
+from tightwire.splits.layerwise import layerwise
 
 A = sync_sgd()
 
@@ -136,6 +137,10 @@ REFUSALS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "stages that exchange": (
         lambda: recipe(split=layerwise(2)),
         ("Layerwise(stages=2", "nobody to exchange them with", "use exchange=nobody()"),
+    ),
+    "a boundary that asks everybody": (
+        lambda: recipe(local=yours(), exchange=nobody(), center=average(), split=layerwise(2), codec=lowrank(2)),
+        ("LowRank(rank=2", "a boundary between two stages has only two", "use half(), topk()"),
     ),
     "two seats for one optimizer": (
         lambda: check(parts((one_dimensional, sync_sgd()), (everything, lars()))),

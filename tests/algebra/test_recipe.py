@@ -45,7 +45,7 @@ from tightwire.rules.signals import weights
 from tightwire.rules.yours import no_local, yours
 from tightwire.schedules.clock import every
 from tightwire.schedules.ramps import staircase
-from tightwire.splits.timetable import layerwise
+from tightwire.splits.layerwise import layerwise
 
 SHAPES = {"fc1.weight": (4, 3), "fc1.bias": (4,), "fc2.weight": (2, 4), "fc2.bias": (2,)}
 A, B, C = sync_sgd(), sync_sgd(ring()), local_sgd(3)

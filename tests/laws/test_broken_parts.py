@@ -29,7 +29,7 @@ from tightwire.rules.add import Add
 from tightwire.rules.average import Average
 from tightwire.rules.signals import FromCenter
 from tightwire.schedules.clock import Asynchronous, Every
-from tightwire.splits.timetable import Layerwise
+from tightwire.splits.layerwise import Layerwise
 from tightwire.testing import exchanges, memories, rules, schedules, splits
 
 pytestmark = pytest.mark.usefixtures(unshrunk.__name__)
@@ -340,6 +340,21 @@ def test_a_broken_schedule_is_caught_by_the_law_it_breaks(schedule: Schedule, la
         law(schedule)
 
 
+class BackBeforeForth(Layerwise):
+    """Wants the error of a minibatch before it goes forward."""
+
+    def work(self, stage: int, tick: int) -> Work:
+        work = super().work(stage, tick)
+        return replace(work, backward=work.forward, forward=work.backward)
+
+
+class Stubborn(Layerwise):
+    """The first stage waits for one error before it goes on, the second for one more activation."""
+
+    def work(self, stage: int, tick: int) -> Work:
+        return Work(stage, tick, tick) if stage == 0 else Work(stage, tick, tick - 1 if tick else None)
+
+
 class Impatient(Layerwise):
     """Runs a backward pass in the very tick in which the next stage computes the error."""
 
@@ -381,8 +396,10 @@ class EndsEarly(Layerwise):
 @pytest.mark.parametrize(
     ("split", "says"),
     [
-        (Impatient(3), "before its error is there"),
-        (Clairvoyant(3), "before its input is there"),
+        (BackBeforeForth(3), "before its forward pass"),
+        (Stubborn(2), "wait for each other for ever"),
+        (Impatient(3), "updates old at stage 0, not 4"),
+        (Clairvoyant(3), "updates old at stage 1, not 2"),
         (SkipsTheThird(3), "does not pass every stage"),
         (Repeats(3), "minibatch 0 twice"),
         (EndsEarly(3), "does not pass every stage"),

@@ -15,7 +15,7 @@ NOT_RECIPES = {"catalogue", "compressed", "entry", "make", "words"}
 
 def test_every_file_is_in_the_catalogue() -> None:
     files = {info.name for info in pkgutil.iter_modules(tightwire.recipes.__path__)} - NOT_RECIPES
-    assert files == {name.replace("-", "_") for name in CATALOGUE}
+    assert files == {entry.make.__module__.rpartition(".")[2] for entry in CATALOGUE.values()}
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def run(stages: int, rank: int) -> tuple[list[Passed], list[float], dict[str, Te
             wire.step(loss)
             if loss is not None:
                 losses.append(float(loss))
+        wire.drain()
         assert wire.pipeline is not None
         trace = wire.pipeline.trace
-        wire.drain()
         sent = wire.ledger.total("tx", "boundary")
     return trace, losses, {name: t.clone() for name, t in model.state_dict().items()}, sent
 
@@ -66,10 +66,10 @@ def test_the_answer_is_the_whole_model_on_every_rank() -> None:
 
 
 def test_boundaries_carry_activations_and_errors() -> None:
-    header = 8 * 8
+    header = 9 * 8
     width, batch = 6, 12
     for _, _, _, sent in together(2, lambda rank: run(2, rank)):
-        assert sent == STEPS * (4 * batch * width + header)
+        assert sent == STEPS * 4 * batch * width + header, "only the first message says what it is"
 
 
 def test_norms_of_the_answer_are_those_of_their_owner() -> None:
@@ -163,3 +163,83 @@ def test_batch_is_forward_and_backward_without_a_split() -> None:
         assert loss is not None
         assert all(p.grad is not None for p in model.parameters())
         wire.step(loss)
+
+
+def ramp(sizes: list[int], drained: bool) -> dict[str, Tensor]:
+    """Minibatches that grow on the way, as in the paper: 256 first, then 1024 (here 4, then 16)."""
+
+    def one(rank: int) -> dict[str, Tensor]:
+        torch.manual_seed(7)
+        model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 4))
+        with join(layerwise(3), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            for step, size in enumerate(sizes):
+                if drained and step and size != sizes[step - 1]:
+                    wire.drain()
+                    assert wire.pipeline is not None and not wire.pipeline.busy
+                wire.batch(torch.randn(size, 6), torch.randn(size, 4), F.mse_loss)
+                wire.step()
+        return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+    return together(3, one)[0]
+
+
+def test_a_batch_that_grows_finds_an_empty_pipe_after_a_drain() -> None:
+    """With one minibatch a phase and a drain between them there is no delay at all: plain SGD."""
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 4))
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    sizes = [4, 16, 8, 16]
+    for size in sizes:
+        F.mse_loss(model(torch.randn(size, 6)), torch.randn(size, 4)).backward()
+        sgd.step()
+        sgd.zero_grad()
+    got = ramp(sizes, drained=True)
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(got[name], weight.detach())
+
+
+def test_batches_of_several_sizes_may_be_in_flight_together() -> None:
+    sizes = [4, 4, 16, 16, 5, 16, 4]
+    assert not all(
+        torch.equal(weight, ramp(sizes, drained=True)[name]) for name, weight in ramp(sizes, drained=False).items()
+    )
+
+
+def test_a_stage_may_skip_its_own_layers() -> None:
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = nn.Linear(6, 6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.relu(self.inside(x))
+
+    def one(rank: int) -> float:
+        torch.manual_seed(8)
+        model = nn.Sequential(nn.Linear(6, 6), Residual(), nn.Linear(6, 4))
+        with join(layerwise(3), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            for x, y in batches("mlp", STEPS):
+                wire.batch(x, y, F.mse_loss)
+                wire.step()
+        return float(model(torch.ones(1, 6)).detach().sum())
+
+    assert len(set(together(3, one))) == 1
+
+
+def test_a_stage_whose_results_change_shape_is_refused() -> None:
+    class Wavering(nn.Linear):
+        count = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count += 1
+            return super().forward(x) if self.count < 3 else super().forward(x)[:1]
+
+    def one(rank: int) -> None:
+        model = nn.Sequential(Wavering(6, 6), nn.Linear(6, 4))
+        with join(layerwise(2), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+            for x, y in batches("mlp", STEPS):
+                wire.batch(x, y, F.mse_loss)
+                wire.step()
+
+    with pytest.raises(UsageError, match="depend on the shape of their inputs alone"):
+        together(2, one)

@@ -209,6 +209,12 @@ def _check_split(r: Recipe) -> None:
             f"{r.name}: split={r.split} gives each worker other layers, so there is nobody to exchange them with; "
             "use exchange=nobody()"
         )
+    codec = r.up[1]
+    if r.split.stages > 1 and (codec.init(_PROBE) or _asks(codec)):
+        raise RecipeError(
+            f"{r.name}: codec={codec} asks all workers or learns from them, and a boundary between two stages has only "
+            "two; use half(), topk() or another codec that does neither"
+        )
 
 
 def _check_tiers(leaf: Leaf) -> None:

@@ -5,16 +5,29 @@ from __future__ import annotations
 from tightwire.algebra.recipe import AnyRecipe, leaves
 from tightwire.algebra.schedule import Meta, Verdict, View
 from tightwire.engines.config import RunConfig
+from tightwire.lab.rate import parse_rate
 from tightwire.recipes.catalogue import by_name
 from tightwire.recipes.compressed import compressed
 
 _FAR = 10**9
+SLOW_BITS_PER_SECOND = 1e9
 
 
 def make_recipe(config: RunConfig) -> AnyRecipe:
-    """From the catalogue, with its parameters, and with another codec if one is named."""
+    """From the catalogue, with its parameters, and with another codec if one is named.
+
+    Stages of a split model send halves to each other over a link that is known to be slow, unless a codec is named.
+    """
     recipe = by_name(config.recipe, **config.params)
-    return recipe if config.codec is None else compressed(recipe, config.codec)
+    codec = config.codec
+    if codec is None and any(leaf.recipe.split.stages > 1 for leaf in leaves(recipe)) and _is_slow(config):
+        codec = "half"
+    return recipe if codec is None else compressed(recipe, codec)
+
+
+def _is_slow(config: RunConfig) -> bool:
+    rate = config.lab or config.link
+    return rate is not None and parse_rate(rate).bits_per_second < SLOW_BITS_PER_SECOND
 
 
 def needs_server(recipe: AnyRecipe) -> bool:

@@ -23,10 +23,12 @@ from tightwire.recipes.firecaffe import firecaffe
 from tightwire.recipes.fixed_point import fixed_point
 from tightwire.recipes.gossip_pull import gossip_pull
 from tightwire.recipes.gossip_push import gossip_push
+from tightwire.recipes.gpipe import gpipe
 from tightwire.recipes.half import half
 from tightwire.recipes.hardsync import hardsync
 from tightwire.recipes.hogwild import hogwild
 from tightwire.recipes.hogwild_easgd import hogwild_easgd
+from tightwire.recipes.interleaved import interleaved
 from tightwire.recipes.large_minibatch import large_minibatch
 from tightwire.recipes.lars import lars
 from tightwire.recipes.layerwise import layerwise
@@ -36,7 +38,10 @@ from tightwire.recipes.mdownpour import mdownpour
 from tightwire.recipes.model_average import model_average
 from tightwire.recipes.omnivore import omnivore
 from tightwire.recipes.one_bit import one_bit
+from tightwire.recipes.one_forward_one_backward import one_forward_one_backward
 from tightwire.recipes.one_shot_average import one_shot_average
+from tightwire.recipes.pipedream import pipedream
+from tightwire.recipes.pipedream_2bw import pipedream_2bw
 from tightwire.recipes.poseidon import poseidon
 from tightwire.recipes.post_local_sgd import post_local_sgd
 from tightwire.recipes.powersgd import powersgd
@@ -52,13 +57,16 @@ from tightwire.recipes.sync_easgd import sync_easgd
 from tightwire.recipes.sync_sgd import sync_sgd
 from tightwire.recipes.terngrad import terngrad
 from tightwire.recipes.top_k import top_k
+from tightwire.recipes.weird_trick import weird_trick
+from tightwire.recipes.zero_bubble import zero_bubble
 
 __all__ = [
     "CATALOGUE", "adag", "agn", "asgd", "async_easgd", "async_measgd", "asysg_con", "asysg_incon", "backup_workers",
     "bounded_delay", "by_name", "ddl", "decoupled_momentum", "dgc", "diloco", "downpour", "dynsgd", "eamsgd", "easgd",
-    "ef_sign", "firecaffe", "fixed_point", "gossip_pull", "gossip_push", "half", "hardsync", "hogwild", "hogwild_easgd",
-    "large_minibatch", "lars", "layerwise", "local_sgd", "mdownpour", "model_average", "omnivore", "one_bit",
-    "one_shot_average",
-    "poseidon", "post_local_sgd", "powersgd", "project_adam", "qsgd", "recipe", "round_robin_easgd",
-    "softsync", "sparse_loco", "ssp", "staleness_aware", "strom", "sync_easgd", "sync_sgd", "terngrad", "top_k",
+    "ef_sign", "firecaffe", "fixed_point", "gossip_pull", "gossip_push", "gpipe", "half", "hardsync", "hogwild",
+    "hogwild_easgd", "interleaved", "large_minibatch", "lars", "layerwise", "local_sgd", "mdownpour", "model_average",
+    "omnivore",
+    "one_bit", "one_forward_one_backward", "one_shot_average", "pipedream", "pipedream_2bw", "poseidon",
+    "post_local_sgd", "powersgd", "project_adam", "qsgd", "recipe", "round_robin_easgd", "softsync", "sparse_loco",
+    "ssp", "staleness_aware", "strom", "sync_easgd", "sync_sgd", "terngrad", "top_k", "weird_trick", "zero_bubble",
 ]  # fmt: skip

@@ -29,10 +29,12 @@ from tightwire.recipes.firecaffe import entry as firecaffe
 from tightwire.recipes.fixed_point import entry as fixed_point
 from tightwire.recipes.gossip_pull import entry as gossip_pull
 from tightwire.recipes.gossip_push import entry as gossip_push
+from tightwire.recipes.gpipe import entry as gpipe
 from tightwire.recipes.half import entry as half
 from tightwire.recipes.hardsync import entry as hardsync
 from tightwire.recipes.hogwild import entry as hogwild
 from tightwire.recipes.hogwild_easgd import entry as hogwild_easgd
+from tightwire.recipes.interleaved import entry as interleaved
 from tightwire.recipes.large_minibatch import entry as large_minibatch
 from tightwire.recipes.lars import entry as lars
 from tightwire.recipes.layerwise import entry as layerwise
@@ -41,7 +43,10 @@ from tightwire.recipes.mdownpour import entry as mdownpour
 from tightwire.recipes.model_average import entry as model_average
 from tightwire.recipes.omnivore import entry as omnivore
 from tightwire.recipes.one_bit import entry as one_bit
+from tightwire.recipes.one_forward_one_backward import entry as one_forward_one_backward
 from tightwire.recipes.one_shot_average import entry as one_shot_average
+from tightwire.recipes.pipedream import entry as pipedream
+from tightwire.recipes.pipedream_2bw import entry as pipedream_2bw
 from tightwire.recipes.poseidon import entry as poseidon
 from tightwire.recipes.post_local_sgd import entry as post_local_sgd
 from tightwire.recipes.powersgd import entry as powersgd
@@ -57,7 +62,9 @@ from tightwire.recipes.sync_easgd import entry as sync_easgd
 from tightwire.recipes.sync_sgd import entry as sync_sgd
 from tightwire.recipes.terngrad import entry as terngrad
 from tightwire.recipes.top_k import entry as top_k
+from tightwire.recipes.weird_trick import entry as weird_trick
 from tightwire.recipes.words import spoken
+from tightwire.recipes.zero_bubble import entry as zero_bubble
 
 CATALOGUE: dict[str, RecipeEntry] = {
     entry.name: entry
@@ -112,6 +119,13 @@ CATALOGUE: dict[str, RecipeEntry] = {
         decoupled_momentum,
         sparse_loco,
         layerwise,
+        pipedream,
+        pipedream_2bw,
+        gpipe,
+        one_forward_one_backward,
+        interleaved,
+        zero_bubble,
+        weird_trick,
     )
 }
 

@@ -66,6 +66,9 @@ def compressed(recipe: AnyRecipe, text: str) -> Recipe:
         raise RecipeError(f"{recipe.name} has codecs of its own in several places; --codec is for a recipe with one")
     codec = codec_of(text)
     changed = recipe.but(name=f"{recipe.name}+{text.partition(':')[0]}", codec=codec)
+    if recipe.split.stages > 1:  # boundaries carry anything; what was left out of one batch is no part of the next
+        check(changed)
+        return changed
     if codec.combines not in recipe.exchange.carries:
         changed = changed.but(exchange=gather())
     if isinstance(recipe.memory, Nothing) and not isinstance(codec, Unbiased):

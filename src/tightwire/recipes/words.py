@@ -1,4 +1,7 @@
-"""Parts as words, so that a recipe can be given on a command line: ``sync-sgd:exchange=tree``, ``ddl:dims=2x4``."""
+"""Parts as words, so that a recipe can be given on a command line.
+
+sync-sgd:exchange=tree   ddl:dims=2x4   sync-sgd:grain=4 (buckets of 4 MiB; or tensor, whole)
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 
 from tightwire.algebra.errors import RecipeError
+from tightwire.algebra.grain import Grain, bucket, tensor, whole
 from tightwire.exchanges.allreduce import AllReduce, allreduce, halving_doubling, multi_ring, ring, tree
 
 EXCHANGES: dict[str, AllReduce] = {
@@ -15,6 +19,7 @@ EXCHANGES: dict[str, AllReduce] = {
     "halving-doubling": halving_doubling(),
     "multi-ring": multi_ring(),
 }
+GRAINS: dict[str, Grain] = {"tensor": tensor(), "whole": whole()}
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -44,6 +49,8 @@ def spoken(
 
 def _one(name: str, parameter: Parameter, value: object) -> object:
     usual = parameter.default
+    if isinstance(usual, Grain):
+        return _grain(name, parameter.name, value)
     if not isinstance(value, str) or isinstance(usual, str) or usual is None:
         return value
     if isinstance(usual, AllReduce):
@@ -53,6 +60,17 @@ def _one(name: str, parameter: Parameter, value: object) -> object:
     if isinstance(usual, _PLAIN):
         raise RecipeError(f"{name}:{parameter.name}={value}: give a number, as {usual}")
     raise RecipeError(f"{name}:{parameter.name}={value}: this takes a part, which only a script can make; leave it out")
+
+
+def _grain(name: str, key: str, value: object) -> Grain:
+    match value:
+        case Grain():
+            return value
+        case int() | float() if value > 0:
+            return bucket(value, min(value, 1.0))
+        case str() if value in GRAINS:
+            return GRAINS[value]
+    raise RecipeError(f"{name}:{key}={value}: give the MiB of a bucket, such as 4, or one of {', '.join(GRAINS)}")
 
 
 def _numbers(name: str, key: str, value: object) -> tuple[int, ...]:
@@ -79,9 +97,11 @@ def number_or_word(text: str) -> object:
 def say(value: object) -> str:
     """A parameter's value as it can be given; empty if only a script can make it.
 
-    >>> say(tree()), say(0.5)
-    ('tree', '0.5')
+    >>> say(tree()), say(bucket(4)), say(0.5)
+    ('tree', '4', '0.5')
     """
+    if isinstance(value, Grain):
+        return next((word for word, part in GRAINS.items() if part == value), f"{value.nbytes / 2**20:g}")
     if isinstance(value, AllReduce):
         return next((word for word, part in EXCHANGES.items() if part == value), "")
     return str(value) if isinstance(value, _PLAIN) else ""

@@ -96,11 +96,11 @@ def _momentum(optimizer: torch.optim.Optimizer) -> float:
 def check_world(recipe: AnyRecipe, world: World) -> None:
     """Refuse recipes that need another number of workers."""
     for leaf in leaves(recipe):
-        stages = leaf.recipe.split.stages
-        if stages > 1 and stages != world.size:
+        split = leaf.recipe.split
+        if split.stages > 1 and split.workers != world.size:
             raise JoinError(
-                f"{leaf.recipe.name} cuts the model into {stages} stages and there are {world.size} workers; "
-                "use one worker for each stage"
+                f"{leaf.recipe.name} cuts the model into {split.stages} stages and there are {world.size} workers; use "
+                f"{split.workers} workers, one for each stage or for each share of a wide layer"
             )
         if leaf.recipe.exchange.pattern == "reduce":
             leaf.recipe.exchange.transfers(world)  # a grid that does not fit says so

@@ -19,8 +19,8 @@ from tightwire.links.rounds import Moved, Route, carry, reduce_
 from tightwire.telemetry.ledger import Ledger, Phase
 
 Members = tuple[int, ...]
-JOBS, FORWARD, BACKWARD = 0, 1, 2
-"""Message tags: jobs run in one order on all ranks; activations and errors have an order of their own."""
+JOBS, FORWARD, BACKWARD, NUMBERS = 0, 1, 2, 3
+"""Message tags: jobs run in one order on all ranks; activations, errors and numbers have an order of their own."""
 
 
 @dataclass(frozen=True)

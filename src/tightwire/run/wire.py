@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,14 +21,14 @@ from tightwire.run.answer import bring_answer, recalibrate
 from tightwire.run.clip import clip
 from tightwire.run.data import Share
 from tightwire.run.identity import agree_on_run, description_of
-from tightwire.run.pipeline import Pipeline
+from tightwire.run.pipeline import Runs
 from tightwire.run.restore import restore_worker, worker_state
+from tightwire.run.seated import take_seats
 from tightwire.run.serve import Client
 from tightwire.run.shared import own, take_own_copies
 from tightwire.run.stale import staleness_of
 from tightwire.run.transport import Entry
 from tightwire.run.worker import Worker
-from tightwire.splits.stages import stage_of
 from tightwire.telemetry import event
 from tightwire.telemetry.ledger import Ledger
 
@@ -44,8 +44,8 @@ class Wire:
         self._worker = worker
         self._shares: list[Share[Any]] = []
         self._drawn: list[float] = []
-        self._pipeline: Pipeline | None = None
-        self._stages: list[list[Tensor]] = []  # what each rank owns of a split model
+        self._pipeline: Runs | None = None
+        self._stages: Sequence[Sequence[Tensor]] = ()  # what each rank owns of a split model
         self._open = True
 
     # ── who and where ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,11 +79,15 @@ class Wire:
         """Every byte so far."""
         return self._worker.ledger
 
+    def faults(self) -> dict[str, Any]:
+        """What this worker's servers refused, and who was slow or silent there."""
+        return self._worker.link.faults()
+
     # ── the training loop ─────────────────────────────────────────────────────────────────────────────────────────
 
     def shard(self, loader: DataLoader[T]) -> Share[T]:
         """This worker's batches of a loader (`run.data`); the first loader given is the training data."""
-        world = self._worker.link.world if self._pipeline is None else World()  # all stages see the same batches
+        world = self._worker.link.world if self.pipeline is None else World()  # all stages see the same batches
         share = Share(loader, world, self._worker.settings.seed, self._drew)
         self._shares.append(share)
         return share
@@ -190,6 +194,8 @@ class Wire:
         while self._pipeline is not None and self._pipeline.busy:
             self._pipeline.drain()
             self._worker.step()
+        if self._pipeline is not None:
+            self._pipeline.settle()
 
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,7 +241,7 @@ class Wire:
         worker.assembly.broadcast_([t.detach() for t in weights], Entry("setup", "weights"))
         split = _split_of(worker.recipe)
         if split is not None:
-            self._cut(split)
+            self._pipeline, self._stages = take_seats(self.model, split, worker)
         worker.build()
         if worker.clients:
             self.agree(False)  # nobody pushes before everybody has read the first centre
@@ -247,18 +253,10 @@ class Wire:
             )
         worker.emit(event.Joined, workers=self.size, recipe=describe(worker.recipe))
 
-    def _cut(self, split: Split) -> None:
-        device = next(self.model.parameters()).device
-        for rank in range(split.stages):
-            stage = stage_of(self.model, split.stages, rank, split.cuts)
-            self._stages.append([*stage.parameters(), *stage.buffers()])
-            if rank == self.rank:
-                self._pipeline = Pipeline(stage, split, self._worker.transport, device)
-
     @property
-    def pipeline(self) -> Pipeline | None:
-        """This worker's stage, if the recipe splits the model."""
-        return self._pipeline
+    def pipeline(self) -> Runs | None:
+        """This worker's stage, if the recipe splits the model so that all workers are given the same batches."""
+        return self._pipeline if self._pipeline is not None and self._pipeline.whole_batches else None
 
     def close(self, *, leave: bool = True) -> None:
         """Leave the run at once, without waiting for anybody; ``leave=False`` does not even tell the servers."""

@@ -1,14 +1,100 @@
-"""A sequential model cut into stages of adjacent layers."""
+"""A sequential model cut into stages of adjacent layers, and who keeps which.
+
+3 stages, 4 workers, the last layer dealt out (wide=4)
+
+worker    0         1         2         3
+stage 0   fc1 fc2
+stage 1             fc3 fc4
+stage 2   ▒ fc5     ▒ fc5     ▒▒▒ fc5   ▒▒▒ fc5        columns, so that all have the same work
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
 from torch import nn
 
 from tightwire.algebra.errors import JoinError
+from tightwire.algebra.split import Split
+from tightwire.splits.wide import check_columns
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Where a model is cut: stage s has layers ``edges[s]`` to ``edges[s+1]``; columns of the last layer by worker."""
+
+    layers: tuple[nn.Module, ...]
+    edges: tuple[int, ...]
+    columns: tuple[int, ...]
+    workers: int
+
+    def stage(self, stage: int) -> nn.Sequential:
+        """The layers of one stage: the very modules of the model, in order."""
+        return nn.Sequential(*self.layers[self.edges[stage] : self.edges[stage + 1]])
+
+    @property
+    def stages(self) -> int:
+        """How many there are."""
+        return len(self.edges) - 1
+
+    def owners(self, stage: int) -> tuple[int, ...]:
+        """The workers that keep a stage, or a part of it."""
+        if self.columns and stage == self.stages - 1:
+            return tuple(worker for worker, count in enumerate(self.columns) if count)
+        return (stage % self.workers,)
+
+
+def seating_of(model: nn.Module, split: Split) -> Seating:
+    """Cut a model as a split says; what it leaves open is balanced by the number of parameters."""
+    layers = _layers(model, split.stages)
+    cut = split.cut
+    if not cut.wide:
+        cuts = cut.cuts or balanced_cuts([size_of(layer) for layer in layers], split.stages)
+        return _checked(layers, cut.cuts, (0, *cuts, len(layers)), (), split.workers)
+    sizes = [size_of(layer) for layer in layers[:-1]]
+    cuts = cut.cuts or (*balanced_cuts(sizes, split.stages - 1), len(layers) - 1)
+    if cuts[-1] != len(layers) - 1:
+        raise JoinError(f"cuts={cuts}: what is dealt out is the last of {len(layers)} layers alone; end with "
+                        f"{len(layers) - 1}")  # fmt: skip
+    loads = [sum(sizes[lo:hi]) for lo, hi in pairwise((0, *cuts))] + [0] * (split.workers - split.stages + 1)
+    units = getattr(layers[-1], "out_features", 0)
+    columns = cut.columns or deal(loads, size_of(layers[-1]), units)
+    check_columns(layers[-1], columns)
+    return _checked(layers, cut.cuts, (0, *cuts, len(layers)), tuple(columns), split.workers)
+
+
+def _checked(
+    layers: Sequence[nn.Module],
+    given: tuple[int, ...] | None,
+    edges: tuple[int, ...],
+    columns: tuple[int, ...],
+    workers: int,
+) -> Seating:
+    if any(lo >= hi for lo, hi in pairwise(edges)):
+        raise JoinError(f"cuts={given} of {len(layers)} layers leave a stage empty; cuts must grow and lie inside")
+    return Seating(tuple(layers), edges, columns, workers)
+
+
+def deal(loads: Sequence[float], total: float, units: int) -> tuple[int, ...]:
+    """Deal out ``units`` that cost ``total`` together, so that the most loaded of all workers has as little as can be.
+
+    >>> deal([5, 3, 0], 10, 100)
+    (10, 30, 60)
+    """
+    level, poorest = 0.0, sorted(loads)
+    for count in range(1, len(poorest) + 1):  # the level to which the poorest so many can be filled
+        level = (total + sum(poorest[:count])) / count
+        if count == len(poorest) or level <= poorest[count]:
+            break
+    wanted = [max(0.0, level - load) / total * units if total else 0.0 for load in loads]
+    whole = [int(want) for want in wanted]
+    by_rest = sorted(range(len(loads)), key=lambda worker: whole[worker] - wanted[worker])
+    for worker in by_rest[: units - sum(whole)]:
+        whole[worker] += 1
+    return tuple(whole)
 
 
 def stage_of(model: nn.Module, stages: int, stage: int, cuts: tuple[int, ...] | None) -> nn.Sequential:
@@ -19,10 +105,8 @@ def stage_of(model: nn.Module, stages: int, stage: int, cuts: tuple[int, ...] | 
     [2, 1]
     """
     layers = _layers(model, stages)
-    edges = [0, *(cuts or balanced_cuts([_size(layer) for layer in layers], stages)), len(layers)]
-    if any(lo >= hi for lo, hi in pairwise(edges)):
-        raise JoinError(f"cuts={cuts} of {len(layers)} layers leave a stage empty; cuts must grow and lie inside")
-    return nn.Sequential(*layers[edges[stage] : edges[stage + 1]])
+    edges = (0, *(cuts or balanced_cuts([size_of(layer) for layer in layers], stages)), len(layers))
+    return _checked(layers, cuts, edges, (), stages).stage(stage)
 
 
 def _layers(model: nn.Module, stages: int) -> list[nn.Module]:
@@ -43,7 +127,8 @@ def _layers(model: nn.Module, stages: int) -> list[nn.Module]:
     return layers
 
 
-def _size(layer: nn.Module) -> int:
+def size_of(layer: nn.Module) -> int:
+    """Parameters of a layer."""
     return sum(p.numel() for p in layer.parameters())
 
 

@@ -1,15 +1,7 @@
-"""Pipelined back-propagation as data: who computes which minibatch, when.
+"""Timetables: who computes which minibatch, when. Pure functions that every schedule of this folder uses.
 
-In tick τ stage s of n runs the forward pass of minibatch τ−s, then the backward pass of minibatch τ−2(n−1)+s, and
-updates its own layers at once:
-
-    n = 3      tick  0    1    2     3     4     5
-    stage 0          F0   F1   F2    F3    F4B0  F5B1
-    stage 1               F0   F1    F2B0  F3B1  F4B2
-    stage 2                    F0B0  F1B1  F2B2  F3B3
-
-Forward and backward of one minibatch at stage s are 2(n−1−s) updates apart; nothing ever waits for a flush.
-Chen, Eversole, Li, Yu, Seide: Pipelined Back-Propagation. Interspeech 2012. One stage is serial SGD.
+A timetable fixes the order of the passes at each stage. `executed` plays it: a pass takes one unit of time, and begins
+when its stage is free and its input is there. `drawn` shows that as the staircase of the papers.
 """
 
 from __future__ import annotations
@@ -19,61 +11,131 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tightwire.algebra.errors import RecipeError
-from tightwire.algebra.split import Work
+from tightwire.algebra.split import Cut, Split, Work
 
 
 @dataclass(frozen=True)
-class Layerwise:
-    """Contiguous layers on each worker, minibatches streamed through them, updates without waiting.
+class Pass:
+    """One forward (F) or backward (B) pass at one stage, and when it began."""
 
-    >>> [w.backward for w in Layerwise(3).tick(4)]
-    [0, 1, 2]
-    """
+    kind: Literal["F", "B"]
+    stage: int
+    minibatch: int
+    start: int
 
-    stages: int
-    cuts: tuple[int, ...] | None = None
-    versions: Literal["current", "stashed"] = "current"
 
-    def __post_init__(self) -> None:
-        if self.stages < 1:
-            raise RecipeError(f"layerwise(stages={self.stages}): there is at least one stage")
-        if self.cuts is not None and len(self.cuts) != self.stages - 1:
-            raise RecipeError(f"layerwise(stages={self.stages}, cuts={self.cuts}): {self.stages} stages have "
-                              f"{self.stages - 1} cuts")  # fmt: skip
+def check_cut(name: str, stages: int, cut: Cut, *, whole: bool = False) -> None:
+    """Refuse numbers that make no stages; ``whole`` says that the schedule cannot deal out the last layer."""
+    if stages < 1:
+        raise RecipeError(f"{name}(stages={stages}): there is at least one stage")
+    if cut.cuts is not None and len(cut.cuts) != stages - 1:
+        raise RecipeError(f"{name}(stages={stages}, cuts={cut.cuts}): {stages} stages have {stages - 1} cuts")
+    if whole and cut.wide:
+        raise RecipeError(
+            f"{name}(wide={cut.wide}): only layerwise deals the last layer out over several workers; use it"
+        )
+    if cut.wide and (stages == 1 or cut.wide < stages - 1):
+        raise RecipeError(
+            f"{name}(stages={stages}, wide={cut.wide}): the stages before the last one need a worker each, and one at "
+            f"least; use wide={max(1, stages - 1)} or more, with 2 stages or more"
+        )
+    if cut.columns and (len(cut.columns) != cut.wide or min(cut.columns) < 0):
+        raise RecipeError(
+            f"{name}(wide={cut.wide}, columns={cut.columns}): give each of the {cut.wide} workers a number of columns, "
+            "0 or more"
+        )
 
-    def work(self, stage: int, tick: int) -> Work:
-        """One cell; minibatches are numbered from 0 without end."""
-        forward, backward = tick - stage, tick - 2 * (self.stages - 1) + stage
-        return Work(stage, forward if forward >= 0 else None, backward if backward >= 0 else None)
 
-    def tick(self, tick: int) -> tuple[Work, ...]:
-        """One column of the picture above."""
-        return tuple(self.work(stage, tick) for stage in range(self.stages))
+def workers_of(stages: int, cut: Cut) -> int:
+    """A worker for each stage; where the last layer is dealt out, its workers, who also keep the other stages."""
+    return cut.wide or stages
 
-    def ticks(self, minibatches: int) -> Iterator[tuple[Work, ...]]:
-        """All columns for a stream of so many minibatches, to the last backward pass."""
-        for tick in range(minibatches + 2 * (self.stages - 1)):
-            yield tuple(
-                Work(w.stage, _within(w.forward, minibatches), _within(w.backward, minibatches))
-                for w in self.tick(tick)
-            )
 
-    def delay(self, stage: int) -> int:
-        """Updates of a stage's own weights between forward and backward of one minibatch.
-
-        >>> [Layerwise(4).delay(stage) for stage in range(4)]
-        [6, 4, 2, 0]
-        """
-        return 2 * (self.stages - 1 - stage)
+def columns_of(split: Split, minibatches: int, ticks: int) -> Iterator[tuple[Work, ...]]:
+    """The columns of a timetable, without what a stream of so many minibatches does not have."""
+    for tick in range(ticks):
+        works = (split.work(stage, tick) for stage in range(split.stages))
+        yield tuple(Work(w.stage, _within(w.forward, minibatches), _within(w.backward, minibatches)) for w in works)
 
 
 def _within(minibatch: int | None, minibatches: int) -> int | None:
-    return minibatch if minibatch is not None and minibatch < minibatches else None
+    return minibatch if minibatch is not None and 0 <= minibatch < minibatches else None
 
 
-def layerwise(stages: int, *, cuts: tuple[int, ...] | None = None) -> Layerwise:
-    """The layer-wise pipeline; without ``cuts`` the parameters are balanced."""
-    return Layerwise(stages, cuts)
+def orders(split: Split, minibatches: int) -> list[list[tuple[Literal["F", "B"], int]]]:
+    """The passes of each stage in order."""
+    rows: list[list[tuple[Literal["F", "B"], int]]] = [[] for _ in range(split.stages)]
+    for works in split.ticks(minibatches):
+        for work in works:
+            if work.forward is not None:
+                rows[work.stage].append(("F", work.forward))
+            if work.backward is not None:
+                rows[work.stage].append(("B", work.backward))
+    return rows
 
 
-examples = (layerwise(1), layerwise(2), layerwise(4))
+def executed(split: Split, minibatches: int) -> list[Pass]:
+    """Every pass with the time it begins, if each takes one unit; fewer than there are if they wait for each other."""
+    left = orders(split, minibatches)
+    free, done, passes = [0] * split.stages, dict[tuple[str, int, int], int](), list[Pass]()
+    moved = True
+    while moved:
+        moved = False
+        for stage, row in enumerate(left):
+            while row:
+                kind, minibatch = row[0]
+                needed = _needs(kind, stage, minibatch, split.stages)
+                if any(need not in done for need in needed):
+                    break
+                start = max([free[stage], *(done[need] for need in needed)])
+                free[stage] = done[kind, stage, minibatch] = start + 1
+                passes.append(Pass(kind, stage, minibatch, start))
+                row.pop(0)
+                moved = True
+    return passes
+
+
+def _needs(kind: str, stage: int, minibatch: int, stages: int) -> list[tuple[str, int, int]]:
+    if kind == "F":
+        return [("F", stage - 1, minibatch)] if stage else []
+    behind = [("B", stage + 1, minibatch)] if stage < stages - 1 else []
+    return [("F", stage, minibatch), *behind]
+
+
+def drawn(split: Split, minibatches: int, *, width: int = 4) -> str:
+    """The staircase: a line a stage, a column a unit of time.
+
+    >>> from tightwire.splits.flush import gpipe
+    >>> print(drawn(gpipe(2, microbatches=2), 2))
+    F0  F1          B0  B1
+        F0  F1  B0  B1
+    """
+    passes = executed(split, minibatches)
+    end = max(done.start for done in passes) + 1
+    rows = [[""] * end for _ in range(split.stages)]
+    for done in passes:
+        rows[done.stage][done.start] = f"{done.kind}{done.minibatch}"
+    return "\n".join("".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
+
+
+def idle(split: Split, minibatches: int) -> float:
+    """The share of the time in which stages wait, from the first pass to the last.
+
+    >>> from tightwire.splits.flush import gpipe
+    >>> round(idle(gpipe(4, microbatches=8), 8), 3)
+    0.273
+    """
+    passes = executed(split, minibatches)
+    return 1 - len(passes) / (split.stages * (max(done.start for done in passes) + 1))
+
+
+def alive(split: Split, minibatches: int) -> list[int]:
+    """The most minibatches that each stage keeps between forward and backward pass."""
+    most = []
+    for row in orders(split, minibatches):
+        now = peak = 0
+        for kind, _ in row:
+            now += 1 if kind == "F" else -1
+            peak = max(peak, now)
+        most.append(peak)
+    return most

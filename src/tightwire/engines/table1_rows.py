@@ -1,0 +1,143 @@
+"""The rows of Table 1 of the layer-wise paper, one after another; what is known already is not measured again.
+
+    layers are timed once ─▶ a plan for P workers ─▶ a short run: who waits? columns move ─▶ the run that counts
+
+Speed is that of made-up frames on this machine. Frame accuracy comes from runs on real frames (`benchmarks.frames`),
+which are told here by file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tightwire import __version__
+from tightwire.engines.table1 import Size, layers_of, timed
+from tightwire.splits.balance import Layer, balance
+from tightwire.splits.stages import deal
+
+SYSTEMS = ("serial", "ceiling", "synchronous", "asgd", "layer-wise", "whole layers")
+FRAMES_IN_10_HOURS = 10 * 3600 * 100
+PASSES = 2  # short runs after which columns move
+Tell = Callable[[str], None]
+
+
+class Table:
+    """The figures of one machine and one size of network, kept in a file."""
+
+    def __init__(self, path: Path, size: Size, tell: Tell) -> None:
+        self.path = path
+        self.size = size
+        self.found: dict[str, Any] = {**about(), "size": asdict(size), "layers": [], "plans": {}, "rows": []}
+        self._tell = tell
+        if path.exists():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if all(kept.get(key) == self.found[key] for key in ("size", "machine")):
+                self.found = kept
+
+    def row(self, system: str, workers: int) -> dict[str, Any] | None:
+        """A row that is known."""
+        rows = self.found["rows"]
+        return next((row for row in rows if (row["system"], row["workers"]) == (system, workers)), None)
+
+    def measure(self, system: str, workers: int) -> None:
+        """Add a row, unless it is there; write the file."""
+        if self.row(system, workers) is not None:
+            return
+        self._tell(f"{system}, {workers} worker{'s' * (workers > 1)}")
+        plan = self._settled(system, workers) if system in ("layer-wise", "whole layers") else {}
+        made = timed(system, workers, self.size, plan)
+        self.found["rows"].append({**made, **({"plan": plan} if plan else {})})
+        self._judge()
+        self._save()
+
+    def _plan(self, workers: int, *, wide: bool) -> dict[str, Any]:
+        if not self.found["layers"]:
+            self.found["layers"] = [asdict(layer) for layer in layers_of(self.size)]
+            self._save()
+        layers = [Layer(**layer) for layer in self.found["layers"]]
+        if not wide:
+            layers = [replace(layer, columns=0) for layer in layers]
+        plan = balance(layers, workers)
+        self._tell(f"  {plan.why}")
+        cut = plan.cut
+        return {"stages": plan.stages, "cuts": cut.cuts, "wide": cut.wide, "columns": cut.columns, "why": plan.why,
+                "planned_speedup": plan.speedup}  # fmt: skip
+
+    def _settled(self, system: str, workers: int) -> dict[str, Any]:
+        """The plan, with columns moved by what short runs show: layers that are timed alone do not share memory."""
+        key = f"{system}, {workers}"
+        plans, last = self.found["plans"], self.found["layers"][-1] if self.found["layers"] else {}
+        if key not in plans:
+            plans[key] = {**self._plan(workers, wide=system == "layer-wise"), "passes": 0}
+            last = self.found["layers"][-1]
+        plan: dict[str, Any] = plans[key]
+        while plan["columns"] and plan["passes"] < PASSES:
+            tried = timed(system, workers, replace(self.size, rounds=1, steps=2), plan)
+            seconds_a_column = last["seconds"] / last["columns"]
+            plan["columns"] = rebalanced(tuple(plan["columns"]), tried["busy_s"], seconds_a_column)
+            plan["passes"] += 1
+            self._save()
+        return plan
+
+    def _judge(self) -> None:
+        """S, E, minutes and the share of the ceiling, of all rows."""
+        serial = self.row("serial", 1)
+        for row in self.found["rows"]:
+            rate, ceiling = row["samples_per_second"], self.row("ceiling", row["workers"])
+            row["minutes_per_10_hours"] = FRAMES_IN_10_HOURS / rate / 60
+            row["S"] = rate / serial["samples_per_second"] if serial else None
+            row["E"] = row["S"] / row["workers"] if row["S"] else None
+            row["of_ceiling"] = rate / ceiling["samples_per_second"] if ceiling else None
+
+    def _save(self) -> None:
+        partial = self.path.with_name(self.path.name + ".partial")
+        partial.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
+        partial.rename(self.path)
+
+
+def about() -> dict[str, Any]:
+    """What figures were measured on, and with."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "benchmark": "table1",
+        "command": "tightwire bench table1",
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "tightwire": __version__},
+        "machine": {
+            "cpu": names[0] if names else platform.processor(),
+            "cores": os.cpu_count(),
+            "gpu": None,
+            "system": platform.platform(),
+        },
+    }
+
+
+def wanted(systems: Sequence[str], workers: Sequence[int]) -> list[tuple[str, int]]:
+    """The rows, in the order in which they are measured: the ceiling right before what is compared with it.
+
+    >>> wanted(("serial", "ceiling", "layer-wise"), (1, 2))
+    [('serial', 1), ('ceiling', 2), ('layer-wise', 2)]
+    """
+    rows = [("serial", 1)] if "serial" in systems else []
+    order = [system for system in ("ceiling", "layer-wise", "synchronous", "asgd", "whole layers") if system in systems]
+    return rows + [(system, count) for count in workers if count > 1 for system in order]
+
+
+def rebalanced(columns: tuple[int, ...], busy_s: Sequence[float], seconds_a_column: float) -> tuple[int, ...]:
+    """Columns moved from those who are busy longer than the others to those who are not.
+
+    >>> rebalanced((10, 10), [3.0, 1.0], 0.5)
+    (8, 12)
+    """
+    without = [busy - had * seconds_a_column for busy, had in zip(busy_s, columns, strict=True)]
+    return deal(without, seconds_a_column * sum(columns), sum(columns))
