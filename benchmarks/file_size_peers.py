@@ -1,6 +1,7 @@
 """zipnn's and NNCodec's bytes, in a Python of their own: `python file_size_peers.py FOLDER` prints one JSON object.
 
-NNCodec imports torchvision for its networks, none of which are needed; where that is broken an empty module stands in.
+NNCodec imports packages for networks and data sets, none of which are needed; where one is missing or broken an empty
+module stands in.
 """
 
 from __future__ import annotations
@@ -27,9 +28,24 @@ class _Empty(types.ModuleType):
         return MagicMock()
 
 
+_UNNEEDED = (
+    "torchvision",
+    "cv2",
+    "pandas",
+    "sklearn",
+    "ptflops",
+    "torchmetrics",
+    "wandb",
+    "flwr",
+    "timm",
+    "transformers",
+)
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.startswith("torchvision") else None
+        known = name.partition(".")[0] in _UNNEEDED
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if known else None
 
     def create_module(self, spec: Any) -> types.ModuleType:
         return _Empty(spec.name)
@@ -39,12 +55,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _nncodec(levels: dict[str, Any]) -> int:
-    try:
-        import torchvision  # noqa: F401, PLC0415
-    except (ImportError, RuntimeError):
-        for name in [name for name in sys.modules if name.startswith("torchvision")]:
-            del sys.modules[name]
-        sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder())
     with contextlib.redirect_stdout(io.StringIO()):
         from nncodec.nn import decode, encode  # noqa: PLC0415
 
