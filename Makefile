@@ -2,6 +2,7 @@
 # make test    everything CI runs: lint, types, laws, tests (installs what it needs)
 # make lint    style, types, the direction of imports
 # make slow    long versions of the tests
+# make chaos   100,000 simulated worlds and 50 real runs of servers that are killed, stopped, cut off (cables need root)
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -9,14 +10,17 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint slow clean
+.PHONY: demo test lint slow chaos clean
 
 demo: $(RUN)
 	$(BIN)/tightwire compare --out runs/demo --model lenet-300-100 --batch 32 --link 20mbit \
 	  --recipes sync-sgd,local-sgd,diloco,one-bit,powersgd,dgc:density=0.01
 
+ALONE := processes or lab or browser
+
 test: lint
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not ($(ALONE))"
+	$(BIN)/python -m pytest -q -m "$(ALONE)"
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks
@@ -36,6 +40,9 @@ $(RUN): pyproject.toml
 $(READY): $(RUN)
 	$(BIN)/pip install -q -e ".[dev]"
 	touch $(READY)
+
+chaos: $(RUN)
+	$(BIN)/tightwire chaos --simulated 100000 --real 50
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

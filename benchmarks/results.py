@@ -14,7 +14,9 @@ from typing import Any
 
 from benchmarks import sections_async as asyncs
 from benchmarks import sections_compress as small
+from benchmarks import sections_search as search
 from benchmarks import sections_shrink as files
+from benchmarks import sections_split as split
 from benchmarks import sections_training as training
 from benchmarks.harness import RESULTS
 
@@ -56,12 +58,20 @@ SECTIONS = {
     "digits": training.digits,
     "hogwild": asyncs.hogwild,
     "stragglers": asyncs.stragglers,
+    "server": asyncs.server,
+    "server_lab": asyncs.server_lab,
     "ptb": training.ptb,
     "asynchrony": asyncs.asynchrony,
+    "table1": split.table1,
+    "frames": split.frames,
+    "pipelines_2": split.pipelines,
+    "pipelines_4": split.pipelines,
     "shrink": files.shrink,
     "file_size": small.file_size,
     "run_compressed": small.run_compressed,
     "gpu_codebook": small.gpu_codebook,
+    "amc": search.amc,
+    "amc_cpu": search.amc_cpu,
 }
 
 

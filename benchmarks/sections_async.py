@@ -1,7 +1,8 @@
-"""The results page: slow workers, staleness, one memory."""
+"""The results page: slow workers, staleness, one memory, the server's wire."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -101,3 +102,53 @@ def _percent(row: dict[str, Any]) -> str:
 def _spread(values: Iterable[float]) -> str:
     found = [100 * value for value in values]
     return f"{sum(found) / len(found):.2f}% ({min(found):.2f} – {max(found):.2f})"
+
+
+def server(record: dict[str, Any]) -> str:
+    """The server's wire next to sockets and peers, and between hosts."""
+    applying = record["applying_milliseconds"]
+    parts = [
+        f"## The parameter server's wire\n\n{record['nbytes'] // 10**6} MB pushed and pulled, worker and server in two "
+        "processes of one machine, a thread each: received whole, then applied, by all of them (the applying alone: "
+        f"{applying['push']:.0f} and {applying['pull']:.0f} ms). Medians of {record['rounds']} interleaved rounds, "
+        "a table for each group that took turns:\n",
+        *(f"\n{_milliseconds(group['where'], group['milliseconds'])}" for group in record["groups"]),
+        "\nOurs ÷ theirs in speed, median of the rounds' own ratios (quartiles):\n\n",
+        _speeds(record["compared"]),
+    ]
+    if not str(record["ray"])[0].isdigit():
+        parts.append(f"\nRay was {record['ray']}.\n")
+    return "".join(parts)
+
+
+def _milliseconds(where: str, group: dict[str, dict[str, float]]) -> str:
+    names = list(group["push"])
+    return table([f"ms, {where}", *names], [[way, *(f"{group[way][name]:.1f}" for name in names)] for way in group])
+
+
+def _speeds(rows: list[dict[str, Any]]) -> str:
+    pairs = dict.fromkeys((row["pair"], row["bar"]) for row in rows)
+    found = {(row["pair"], row["way"]): row["speed"] for row in rows}
+    return table(
+        ["", "push", "pull", "bar"],
+        [[pair, *(_with_quartiles(found[pair, way]) for way in ("push", "pull")), f"{bar:g}"] for pair, bar in pairs],
+    )
+
+
+def _with_quartiles(speed: dict[str, Any]) -> str:
+    low, _, high = speed["quartiles"]
+    return f"**{speed['median']:.2f}** ({low:.2f} – {high:.2f})"
+
+
+def server_lab(record: dict[str, Any]) -> str:
+    """The server between hosts."""
+    shares = {way: statistics.median(found) for way, found in record["line"]["share_of_line"].items()}
+    many = record["servers"]
+    one, two = (statistics.median(many[name]) / 1e6 for name in ("one", "two"))
+    return (
+        "## The parameter server between hosts\n\n"
+        f"Hosts of the lab, TLS and a token. At 1 Gbit/s a push of {record['line']['nbytes'] // 10**6} MB fills "
+        f"**{100 * shares['push']:.0f}%** of the line, a pull **{100 * shares['pull']:.0f}%** (payload ÷ line rate). "
+        f"{many['workers']} workers that push and pull {many['nbytes'] // 10**6} MB each, hosts at {many['rate']}: "
+        f"{one:.1f} MB/s with one server, {two:.1f} with two, **{many['times']:.2f}** times.\n"
+    )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tightwire.cli.app import main
+from tightwire.links.certificates import Signed, issue
 from tightwire.recipes.catalogue import CATALOGUE
 
 SCRIPT = Path(sys.executable).parent / "tightwire"
@@ -51,7 +52,9 @@ def test_help_is_fast_and_imports_nothing_heavy() -> None:
     assert min(times) < 0.5
 
 
-@pytest.mark.parametrize("command", ["recipes", "train", "compare", "report", "resume", "lab", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["recipes", "plan", "train", "compare", "report", "resume", "server", "keys", "lab", "doctor"]
+)
 def test_every_command_teaches(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -230,3 +233,18 @@ def test_compare_prints_a_table_and_writes_a_report(
     out = capfd.readouterr().out
     assert "speed-up" in out and "density=0.05" in out
     assert (tmp_path / "runs/compare/report.html").stat().st_size > 100_000
+
+
+def test_keys_are_made_and_a_server_without_them_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert call(monkeypatch, "keys", str(tmp_path), "--run", "mnist", "--hosts", "node7,10.0.0.7", "--json", "-") == 0
+    made = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {Path(name).name for name in made["made"]} >= {"ca.pem", "server.pem", "tokens", "mnist.token"}
+    assert call(monkeypatch, "server", "--listen", "grpc+tls://0.0.0.0:0") == 2
+    assert "tightwire keys makes one; or give --insecure" in capsys.readouterr().err
+    late = ["--cert", str(tmp_path / "late.pem"), "--key", str(tmp_path / "server-key.pem")]
+    authority = Signed((tmp_path / "ca.pem").read_bytes(), (tmp_path / "ca-key.pem").read_bytes())
+    (tmp_path / "late.pem").write_bytes(issue(authority, "server", ["node7"], -1.0).certificate)
+    assert call(monkeypatch, "server", "--listen", "grpc+tls://0.0.0.0:0", "--token-file", made["made"][6], *late) == 2
+    assert "ended on" in capsys.readouterr().err

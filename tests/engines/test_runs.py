@@ -160,8 +160,6 @@ def test_user_errors_come_back_as_sentences(tmp_path: Path) -> None:
         run(config(tmp_path / "a", recipe="dgc", momentum=0.9))
     with pytest.raises(ConfigError, match="--workers 2"):
         run(config(tmp_path / "b", recipe="layerwise"))
-    with pytest.raises(ConfigError, match="parameter server"):
-        run(config(tmp_path / "c", recipe="asgd", lab="1gbit"))
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:

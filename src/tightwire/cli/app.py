@@ -7,7 +7,23 @@ import sys
 
 import typer
 
-from tightwire.cli import compare, doctor, inspect, lab, recipes, report, resume, shrink, train
+from tightwire.cli import (
+    bench,
+    chaos,
+    compare,
+    doctor,
+    inspect,
+    keys,
+    lab,
+    plan,
+    recipes,
+    report,
+    resume,
+    search,
+    server,
+    shrink,
+    train,
+)
 
 app = typer.Typer(
     help="Train deep networks over narrow wires: every method a recipe, every byte counted.",
@@ -16,7 +32,23 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     epilog="Try: tightwire train --recipe local-sgd, or tightwire compare --recipes sync-sgd,dgc --lab 100mbit",
 )
-for module in (recipes, train, compare, report, resume, lab, shrink, inspect, doctor):
+for module in (
+    recipes,
+    plan,
+    train,
+    compare,
+    report,
+    resume,
+    server,
+    keys,
+    lab,
+    chaos,
+    search,
+    shrink,
+    inspect,
+    bench,
+    doctor,
+):
     module.add_to(app)
 
 

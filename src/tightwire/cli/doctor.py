@@ -18,6 +18,7 @@ _EXTRAS = {
     "triton": "GPU kernels",
     "numba": "CPU kernels",
     "pyarrow": "the parameter server over the network",
+    "cryptography": "its keys: TLS between machines, tightwire keys",
     "ray": "runs on Ray",
     "pyspark": "runs on Spark",
     "lightning": "runs under Lightning",

@@ -62,6 +62,7 @@ def _option(kind: Any, text: str, panel: str, flag: str | None = None, metavar: 
 
 
 _WORK, _MACHINES, _SURVIVE = "What to train", "On what", "Surviving"
+_SERVER = "Parameter servers"
 _LINK = "RATE[,LATENCY]"
 _OPTIONS: dict[str, Any] = {
     "data": _option(str, "digits, mnist, fashion-mnist, cifar10, text, speech, or module:function.", _WORK),
@@ -106,6 +107,22 @@ _OPTIONS: dict[str, Any] = {
         str | None, "A worker that is held up so many times as long.", _MACHINES, metavar="RANK:FACTORx"
     ),
     "engine": _option(Engines, "inside: all workers in one process, deterministic, time pretended.", _MACHINES),
+    "server": _option(
+        str | None,
+        "Parameter servers that stand alone (`tightwire server`), instead of the workers' own.",
+        _SERVER,
+        metavar="grpc+tls://HOST:PORT[,…]",
+    ),
+    "token_file": _option(str | None, "The token that opens this run there.", _SERVER, "--token-file", "FILE"),
+    "cert": _option(
+        str | None, "This worker's certificate: mutual TLS, or servers of its own.", _SERVER, metavar="FILE"
+    ),
+    "key": _option(str | None, "The key of that certificate.", _SERVER, metavar="FILE"),
+    "ca": _option(str | None, "The authority whose certificates are believed.", _SERVER, metavar="FILE"),
+    "insecure": _option(
+        bool, "Between machines without TLS: anybody on the network can read and change weights.", _SERVER
+    ),
+    "copies": _option(int, "How many of the servers keep each shard; all but one of them may die.", _SERVER),
     "save_every": _option(int, "Steps between checkpoints.", _SURVIVE, "--save-every"),
     "restarts": _option(int, "How often dead workers are started anew.", _SURVIVE),
     "tensorboard": _option(bool, "Also write TensorBoard scalars into the run's folder.", _WORK),

@@ -12,7 +12,8 @@ from tightwire.cli.options import Json, run_options
 Recipe = Annotated[
     str,
     typer.Option(
-        help="A recipe of `tightwire recipes`, with parameters if you like: local-sgd, dgc:density=0.01, diloco:tau=50."
+        help="A recipe of `tightwire recipes`, with parameters if you like: local-sgd, dgc:density=0.01, "
+        "diloco:tau=50; or auto: what `tightwire plan` advises here."
     ),
 ]
 
@@ -42,6 +43,8 @@ def train(
 
     name, params = parse_recipe(recipe)
     config = RunConfig(recipe=name, params=params, folder=out or f"runs/{name}", **run)
+    if name == "auto":
+        config = _planned(config, json_to)
     if under_torchrun():
         from tightwire.engines.worker import work_under_torchrun
 
@@ -51,7 +54,7 @@ def train(
         return
     words = console(json_to)
     fresh_folder(config, overwrite=overwrite, named=out is not None)
-    label = f"{show_recipe(name, params, config.codec)} × {config.workers}"
+    label = f"{show_recipe(config.recipe, config.params, config.codec)} × {config.workers}"
     with live(config.path, label, words):
         result = start(config)
     wire = result["wire"]
@@ -63,3 +66,22 @@ def train(
     )
     words.print(f"[dim]{Path(config.folder)}: result.json, model.safetensors, events, checkpoints[/]")
     write_json(result, json_to)
+
+
+def _planned(config: Any, json_to: str | None) -> Any:
+    """The run with the recipe that a plan advises, after saying which and why."""
+    from tightwire.cli.show import console
+    from tightwire.engines.auto import choose
+    from tightwire.engines.config import ConfigError
+    from tightwire.engines.start import under_torchrun
+
+    if config.params:
+        raise ConfigError(f"recipe=auto takes no parameters, not {', '.join(config.params)}; name a recipe to set them")
+    if under_torchrun():
+        raise ConfigError("recipe=auto: every machine would measure and choose for itself; run tightwire plan first")
+    words = console(json_to)
+    with words.status("planning") as status:
+        chosen = choose(config, told=status.update)
+    found = chosen.plan or {}
+    words.print(f"[bold]auto: {found['chosen']}[/]. {' '.join(found['why'])}")
+    return chosen

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tightwire.algebra.errors import TightwireError
+from tightwire.links.access import Access
 
 
 class ConfigError(TightwireError, ValueError):
@@ -43,11 +44,19 @@ class RunConfig:
     link: str | None = None
     delays: str | None = None
     straggler: str | None = None
+    server: str | None = None
+    token_file: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    ca: str | None = None
+    insecure: bool = False
+    copies: int = 1
     save_every: int = 200
     restarts: int = 3
     timeout_s: float = 60.0
     tensorboard: bool = False
     folder: str = "runs/run"
+    plan: dict[str, Any] | None = None  # why --recipe auto chose what it chose
 
     def __post_init__(self) -> None:
         _at_least("workers", self.workers, 1)
@@ -67,6 +76,10 @@ class RunConfig:
             raise ConfigError(f"lab={self.lab} and engine=inside: a lab has a process on each host; give one of them")
         if self.lab is not None and self.link is not None:
             raise ConfigError(f"lab={self.lab} and link={self.link}: the lab has links of its own; give one of them")
+        if not 1 <= self.copies <= max(1, len((self.server or "").split(","))):
+            raise ConfigError(f"copies={self.copies}: each is kept by another server; name that many with --server")
+        if self.server is not None and (self.engine == "inside" or self.lab is not None):
+            raise ConfigError(f"server={self.server}: workers in {'a lab' if self.lab else 'one process'} reach none")
         if self.timeout_s <= 0:
             raise ConfigError(f"timeout={self.timeout_s}: a peer needs some time; give a positive number of seconds")
 
@@ -74,6 +87,15 @@ class RunConfig:
     def path(self) -> Path:
         """The run's folder."""
         return Path(self.folder)
+
+    @property
+    def access(self) -> Access | None:
+        """Where parameter servers are and what opens them, if that was said; else the environment says it."""
+        told = (self.server, self.token_file, self.cert, self.key, self.ca)
+        if not self.insecure and not any(told):
+            return None
+        servers = tuple(filter(None, (self.server or "").split(",")))
+        return Access(servers, *told[1:], keys="none" if self.insecure else "given", copies=self.copies)
 
     @property
     def wire(self) -> str:

@@ -20,6 +20,7 @@ from tightwire.engines.budget import Budget
 from tightwire.engines.config import RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.evaluate import score
+from tightwire.engines.faults import everyones_faults
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
 from tightwire.engines.recipe import make_recipe
@@ -45,7 +46,11 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
     data, model = make_workload(config)
     optimizer = make_optimizer(config, model)
     settings = Settings(
-        config.seed, exchange_timeout_s=config.timeout_s, events=_sink(config, rank), pace=_pace(config)
+        config.seed,
+        exchange_timeout_s=config.timeout_s,
+        events=_sink(config, rank),
+        pace=_pace(config),
+        access=config.access,
     )
     with join(recipe, model, optimizer, settings=settings) as wire:
         worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
@@ -176,6 +181,7 @@ class _Worker:
             "recipe": config.recipe,
             "params": config.params,
             **({"codec": config.codec} if config.codec else {}),
+            **({"plan": config.plan} if config.plan else {}),
             "workers": self._wire.size,
             "model": config.model,
             "data": config.data,
@@ -190,5 +196,8 @@ class _Worker:
             **figure,
             "wire": self._bracket.summary(),
             "staleness": staleness,
-            "faults": {"restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))},
+            "faults": {
+                "restarts": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+                **everyones_faults(self._wire),
+            },
         }

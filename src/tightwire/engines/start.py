@@ -12,7 +12,7 @@ from tightwire.algebra.recipe import changes_at, leaves
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
-from tightwire.engines.recipe import make_recipe, needs_server, runs_apart
+from tightwire.engines.recipe import make_recipe, runs_apart
 from tightwire.recipes.catalogue import CATALOGUE
 
 
@@ -48,14 +48,12 @@ def prepare(config: RunConfig) -> RunConfig:
 
     recipe = make_recipe(config)
     entry = CATALOGUE[config.recipe]
-    stages = max(leaf.recipe.split.stages for leaf in leaves(recipe))
-    if stages > 1 and config.workers != stages:
+    split = max((leaf.recipe.split for leaf in leaves(recipe)), key=lambda split: split.stages)
+    if split.stages > 1 and config.workers != split.workers:
         raise ConfigError(
-            f"{config.recipe} has {stages} stages and {config.workers} workers: use --workers {stages}, or "
-            f"{config.recipe}:stages={config.workers}"
+            f"{config.recipe} has {split.stages} stages for {split.workers} workers and {config.workers} workers: use "
+            f"--workers {split.workers}, or {config.recipe}:stages={config.workers}"
         )
-    if config.lab is not None and needs_server(recipe):
-        raise ConfigError(f"{entry.name} needs a parameter server, which does not run in the lab yet; leave out --lab")
     slow = parse_delays(config.delays, config.straggler, config.seed).slowdown
     if slow and max(slow) >= config.workers:
         raise ConfigError(f"straggler={config.straggler}: there are {config.workers} workers, counted from 0")
@@ -82,7 +80,7 @@ def _engine(config: RunConfig) -> Callable[..., None]:
         from tightwire.engines.labbed import run_lab
 
         return run_lab
-    if config.engine == "inside" or config.workers == 1:
+    if config.engine == "inside" or (config.workers == 1 and config.server is None):
         from tightwire.engines.inside import run_inside
 
         return run_inside

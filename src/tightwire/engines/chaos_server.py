@@ -1,0 +1,44 @@
+"""A server of a run that is to be killed: it writes down how it does, so that who kills knows whom, and when it may."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tightwire.engines.leash import obey_leash
+from tightwire.lab.enter import enter
+from tightwire.links.malloc import keep_memory
+
+_LOOK_EVERY_S = 0.1
+
+
+def keep(listen: str, secret: str, status: str, namespace: str | None) -> None:
+    """Serve for ever."""
+    if namespace is not None:
+        enter(namespace)  # before anything opens a socket
+    obey_leash()
+    keep_memory()
+    torch.set_num_threads(1)
+    from tightwire.links.door import Door  # noqa: PLC0415 -- after the memory was seen to
+    from tightwire.links.service import Service  # noqa: PLC0415
+    from tightwire.links.tokens import Token  # noqa: PLC0415
+    from tightwire.run.chain_host import ChainHost  # noqa: PLC0415
+    from tightwire.server.chainform import ChainForm  # noqa: PLC0415
+
+    service, host = Service(ChainForm(), Door(listen, (Token("chaos", "write", secret),), hands_out=False)), ChainHost()
+    service.make_desk = host.make_desk
+    service.listen()
+    while True:
+        _write(Path(status), {"pid": os.getpid(), "at": time.time(), "chains": host.report()})
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _write(path: Path, told: dict[str, Any]) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(told), encoding="utf-8")
+    new.rename(path)
