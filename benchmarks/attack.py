@@ -157,7 +157,9 @@ def rss_mb(pid: int) -> float:
 def measure(rounds: int, seconds: float) -> dict[str, Any]:
     """The whole thing."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "benchmarks.attack"])
+    context.set_forkserver_preload(
+        ["torch._dynamo", "benchmarks.attackers", "tightwire.engines.keyring", "tightwire.links.service"]
+    )
     with tempfile.TemporaryDirectory() as keys:
         make_keys(Path(keys), run="mine", hosts=["127.0.0.1"], days=1.0)
         make_keys(Path(keys), run="other", hosts=[], days=1.0)
