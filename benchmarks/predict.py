@@ -37,12 +37,12 @@ from tightwire.plan.measure import profile_model
 from tightwire.plan.profile import Coding, Profile
 from tightwire.recipes.catalogue import by_name
 
-WORKERS, BATCH, WIDTH, TAU = 4, 160, 768, 4
+WORKERS, BATCH, WIDTH, TAU = 4, 192, 640, 4
 RATES = {"loopback": None, "1gbit": "1gbit", "100mbit": "100mbit"}
 GROUPS: dict[str, dict[str, dict[str, object]]] = {
     "plain": {
         "sync-sgd": {}, "sync-sgd, ring": {"exchange": "ring"}, "firecaffe": {}, "local-sgd, tau 4": {"tau": TAU},
-        "sync-easgd": {}, "gossip-pull": {}, "layerwise": {"stages": WORKERS},
+        "diloco, tau 4": {"tau": TAU}, "gossip-pull": {}, "layerwise": {"stages": WORKERS},
     },
     "compressed": {"half": {}, "terngrad": {}, "one-bit": {}, "powersgd": {}, "top-k": {}, "dgc": {}},
     "served": {"asgd": {}, "hardsync": {}, "softsync": {}, "easgd, tau 4": {"tau": TAU}},
@@ -52,7 +52,7 @@ ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a
 
 
 def network() -> nn.Sequential:
-    """784-768-768-768-10: 1.8 M parameters, one layer a stage."""
+    """784-640-640-640-10: 1.3 M parameters, one layer a stage."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Sequential(nn.Linear(784, WIDTH), nn.ReLU()),
@@ -80,24 +80,20 @@ def contest(rate: str | None, group: str) -> dict[str, Any]:
     dist.init_process_group("gloo")
     chosen, served = recipes(group), group == "served"
     link = PERFECT if rate is None else parse_link(rate)
-    profile = together_profiled(chosen, served, link)
+    profile = together_profiled(served, link)
     cluster = flat(link, cores=os.cpu_count(), sharing=WORKERS)
     rows = [{"recipe": name, **row(name, recipe, profile, cluster)} for name, recipe in chosen.items()]
     dist.destroy_process_group()
     return {"rows": rows, "profile": asdict(profile)}
 
 
-def together_profiled(chosen: dict[str, AnyRecipe], served: bool, link: Link) -> Profile:
+def together_profiled(served: bool, link: Link) -> Profile:
     """The profile of one worker alone, and what they cost each other when all work at once."""
     model, (x, y) = network(), batch()
     profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp"))
     usual_s, last_s = compute_together(model, times=9)
     mean = max(1.0, usual_s / profile.compute_s)
     pair = max(1.0, compute_together(model, times=5, who=2)[0] / profile.compute_s)
-    F.cross_entropy(model(x), y).backward()
-    dist.barrier()
-    coded = with_codings(profile, model, chosen.values(), workers=WORKERS)
-    codings = {key: slower(coding, 1 / mean) for key, coding in coded.codings.items()}
     tiny = nn.Linear(1, 1)
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
@@ -108,9 +104,7 @@ def together_profiled(chosen: dict[str, AnyRecipe], served: bool, link: Link) ->
     quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
     rest = statistics.median(step_s * profile.compute_s / pace_s for pace_s, step_s in quiet["rounds"])
     rest_s = max(0.0, rest - profile.compute_s - profile.update_s)
-    return profile.but(
-        slowdown=slowdown, codings=codings, overheads=replace(costs, step_s=rest_s, sync_s=last_s - usual_s)
-    )
+    return profile.but(slowdown=slowdown, overheads=replace(costs, step_s=rest_s, sync_s=last_s - usual_s))
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
@@ -148,6 +142,18 @@ def compute_together(model: nn.Module, *, times: int, who: int = WORKERS) -> tup
     return statistics.median(means[1:]), statistics.median(lasts[1:])
 
 
+def coded(recipe: AnyRecipe, profile: Profile) -> Profile:
+    """With what the recipe's codecs cost when all work at once, relative to how fast the machine is at that moment."""
+    model, (x, y) = network(), batch()
+    before, _ = compute_together(model, times=2)
+    F.cross_entropy(model(x), y).backward()
+    dist.barrier()
+    found = with_codings(profile, model, [recipe], workers=WORKERS)
+    after, _ = compute_together(model, times=2)
+    slow = (before + after) / 2 / profile.compute_s
+    return profile.but(codings={key: slower(coding, 1 / slow) for key, coding in found.codings.items()})
+
+
 def slower(coding: Coding, factor: float) -> Coding:
     """Times by a factor."""
     return replace(coding, encode_s=factor * coding.encode_s, decode_s=factor * coding.decode_s,
@@ -176,24 +182,25 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
                 wire.step()
             return (time.perf_counter() - start) / count
 
-        period = TAU if "tau" in name else 1
-        steps(2 * period + 2 * WORKERS * split)
+        period = TAU if "tau" in name or "gossip" in name else 1  # gossip sends ahead: a step beside it shows less
+        steps(1 + period + 2 * WORKERS * split)
         once = common(steps(period))
         count = period * max(1, round(ROUND_S / once / period))
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
-        settled()
+        settled(once)
         before = wire.ledger.tx_bytes
         rounds = [(compute_together(probe, times=2)[0], common(steps(count))) for _ in range(several)]
-        settled()
+        settled(once)
         sent = common((wire.ledger.tx_bytes - before) / (several * count))
         wire.drain()
     return {"rounds": rounds, "tx_nbytes": sent, "steps": several * count}
 
 
-def settled() -> None:
-    """All have taken their steps, and what was sent ahead of the next is on its way."""
+def settled(step_s: float) -> None:
+    """All have taken their steps, and what was sent ahead of the next has come."""
     dist.barrier()
-    time.sleep(0.05)
+    time.sleep(2 * step_s)
+    dist.barrier()
 
 
 def common(value: float) -> float:
@@ -205,6 +212,7 @@ def common(value: float) -> float:
 
 def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dict[str, Any]:
     """One recipe: measured, predicted for the pace of each round, and how far they are usually apart."""
+    profile = coded(recipe, profile)
     measured = measure(name, recipe)
     said = [predict(recipe, at_pace(profile, pace_s), cluster, WORKERS) for pace_s, _ in measured["rounds"]]
     steps = [step_s for _, step_s in measured["rounds"]]

@@ -41,6 +41,11 @@ def test_the_cheapest_number_of_workers_is_chosen_for_cost() -> None:
     assert plan("1gbit").chosen.workers == 4
 
 
+def test_one_worker_is_told_that_there_is_nothing_to_choose() -> None:
+    (line,) = advice(plan("1gbit", Aim("cost", 10**6)))
+    assert line.startswith("One worker has nobody to exchange with: 50 ms a step")
+
+
 def test_the_data_is_json_and_complete() -> None:
     found = json.loads(json.dumps(as_data(plan("100mbit")), allow_nan=False))
     assert [ranking["workers"] for ranking in found["rankings"]] == [1, 4]

@@ -22,7 +22,8 @@ def choose(config: RunConfig, *, told: Told = lambda text: None) -> RunConfig:
     """The same run with the advised recipe, and why (``plan``, which goes into the result)."""
     if config.codec is not None:
         raise ConfigError(f"recipe=auto and codec={config.codec}: auto chooses the codec as well; leave out --codec")
-    able = [one.name for one in candidates(config.workers) if keeps(one.kind) and not needs_server(one.recipe)]
+    tried = [one for one in candidates(config.workers) if one.able]
+    able = [one.name for one in tried if keeps(one.kind) and not needs_server(one.recipe)]
     asked = PlanConfig(
         model=config.model, workers=(config.workers,), data=config.data, data_folder=config.data_folder,
         batch=config.batch, device=config.device, recipes=tuple(dict.fromkeys(able)),

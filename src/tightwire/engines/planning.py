@@ -115,7 +115,8 @@ def _measure(config: PlanConfig, example: Example, told: Told) -> Profile:
         optimizer = torch.optim.SGD(example.model.parameters(), lr=0.05, momentum=0.9)
         profile = profile_model(example.model, (example.x, example.y), loss, optimizer, name=config.model)
         told("timing codecs on its gradients")
-        wanted = [one.recipe for one in candidates(max(config.workers), names=config.recipes)]
+        tried = [one for count in config.workers for one in candidates(count, names=config.recipes)]
+        wanted = [one.recipe for one in tried if one.able]
         profile = with_codings(profile, example.model, wanted, repeats=2)
     finally:
         torch.set_num_threads(threads)

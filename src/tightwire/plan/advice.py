@@ -50,25 +50,29 @@ def advice(plan: Plan) -> list[str]:
     """Sentences, the most important first."""
     ranking = plan.chosen
     use, first = ranking.advised, ranking.first
+    if ranking.workers == 1:
+        return [f"One worker has nobody to exchange with: {show_time(use.prediction.step_s)} a step, by any recipe."]
     lines = [f"On {_workers(ranking.workers)} use {_named(use)}: {_gain(use)}. What limits it: {limit(use)}."]
     if use.candidate.name == "sync-sgd":
         lines.append(f"Nothing that takes the same steps is more than {ERROR:.0%} better.")
     else:
         plain = ranking.row("sync-sgd")
         if plain is not None:
-            better = plain.value / use.value
-            lines.append(f"That is {better:.2g} times better than {ALL_REDUCE} (limited by {limit(plain)}).")
+            better = _times(plain.value / use.value)
+            lines.append(f"That is {better} times better than {ALL_REDUCE} (limited by {limit(plain)}).")
     if not keeps(first.candidate.kind):
         lines.append(
-            f"{first.candidate} is {use.value / first.value:.2g} times better still, but there "
+            f"{first.candidate} is {_times(use.value / first.value)} times better still, but there "
             f"{WORDS[first.candidate.kind]}: measure what accuracy that costs."
         )
     best = max(ranking.rows, key=lambda row: row.prediction.samples_per_s)
-    if ranking.workers > 1 and best.prediction.speedup < 1:
+    if best.prediction.speedup < 1:
         lines.append("No recipe is faster on these workers than one worker alone: use one.")
-    if ranking.workers > 1:
-        lines.append(f"By bandwidth: {say(plan.sweep.reigns)}.")
-    return lines
+    return [*lines, f"By bandwidth: {say(plan.sweep.reigns)}."]
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:,.0f}"
 
 
 def _named(row: Row) -> str:

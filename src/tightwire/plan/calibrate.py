@@ -79,7 +79,8 @@ def with_asking(
     ``link`` is what joins them: its time is not counted as software's.
     """
     small, large = (_asking(transport, n, rounds, which) for which, n in enumerate((256, numel)))
-    serve = _serving(transport, numel, rounds)
+    world = transport.link.world
+    serve = _told(transport, _serving(transport, numel, rounds) if world.rank == world.size - 1 else 0.0)
     nbytes = 4 * (numel - 256)
     moving = max(0.0, (large.wall_s - small.wall_s - serve) / 2 - nbytes / link.bytes_per_s) / nbytes
     return replace(costs, ask_s=small.wall_s, ask_byte_s=moving, serve_byte_s=serve / (4 * numel))
@@ -139,10 +140,16 @@ def _asking(transport: Transport, numel: int, rounds: int, which: int) -> Heard:
     heard = Heard(0.0, 0.0)
     if world.rank == world.size - 1:
         heard = _heard(lambda: client.meet(Due(push=True, pull=True), at), rounds)
-    told = torch.tensor([heard.wall_s, heard.busy_s], dtype=torch.float64)
-    transport.link.submit(lambda: transport.reduce_(told, allreduce(), transport.everybody(), _ENTRY)).wait(_SETTLE_S)
+    heard = Heard(_told(transport, heard.wall_s), _told(transport, heard.busy_s))
     client.leave()
-    return Heard(float(told[0]), float(told[1]))
+    return heard
+
+
+def _told(transport: Transport, seconds: float) -> float:
+    """What the one who measured says to all; the others wait here, and add nothing."""
+    said = torch.tensor([seconds], dtype=torch.float64)
+    transport.link.submit(lambda: transport.reduce_(said, allreduce(), transport.everybody(), _ENTRY)).wait(_SETTLE_S)
+    return float(said)
 
 
 def _serving(transport: Transport, numel: int, rounds: int) -> float:

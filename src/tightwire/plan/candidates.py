@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
-from math import isqrt
+from math import ceil, isqrt
 
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.plan.kinds import Kind, kind_of
 from tightwire.recipes.catalogue import CATALOGUE, by_name, find
@@ -34,6 +35,14 @@ class Candidate:
     def recipe(self) -> AnyRecipe:
         """The recipe itself."""
         return by_name(self.name, **dict(self.params))
+
+    @property
+    def able(self) -> bool:
+        """Whether the recipe takes these parameters."""
+        try:
+            return self.recipe is not None
+        except RecipeError:
+            return False
 
     @cached_property
     def kind(self) -> Kind:
@@ -68,8 +77,10 @@ def candidates(workers: int, *, names: Iterable[str] = (), per_host: int = 1) ->
 
 def _settings(name: str, workers: int, per_host: int) -> list[Settings]:
     known = signature(CATALOGUE[name].make).parameters
-    if "stages" in known:
-        return [{"stages": workers} | ({"microbatches": max(4, workers)} if "microbatches" in known else {})]
+    cut = next((key for key in ("stages", "workers") if key in known), None)
+    if cut is not None:
+        pieces = workers * ceil(4 / workers)  # at least four, and in whole rounds of all workers
+        return [{cut: workers} | ({"microbatches": pieces} if "microbatches" in known else {})]
     if name == "omnivore":
         return [{"groups": groups} for groups in (2, 4, 8) if groups < workers and workers % groups == 0] or [{}]
     if name == "ddl":

@@ -1,7 +1,8 @@
 """One weird trick: convolutions by data, fully connected layers by model.
 
-We have no recipe that cuts wide layers. Its traffic is priced with parts of ours: gradients of convolutions go by
-all-reduce, and the activations that each card needs of all others, and their errors on the way back, by a gather.
+`weird-trick` computes it, but splits by units are not priced yet. So its traffic is put together from parts that are:
+gradients of convolutions go by all-reduce, and the activations that each card needs of all others, and their errors on
+the way back, by a gather.
 """
 
 from __future__ import annotations
