@@ -125,6 +125,11 @@ def test_a_latency_is_aimed_at(trained: Path, tmp_path: Path, monkeypatch: pytes
     result = search_policy(asked, watch=quiet)
     timed = result["settings"]["latency"]
     assert timed["measured_ns"] <= timed["budget_ns"] == pytest.approx(0.7 * timed["whole_ns"])
+    aimed = json.loads((tmp_path / "p.json.work" / "aim.json").read_text())
+    monkeypatch.setattr("tightwire.compress.search.build.time_ns", lambda module, x: 1.1 * pretend(module, x))
+    again = search_policy(asked, watch=quiet)
+    assert again["methods"]["amc"]["trace"] == result["methods"]["amc"]["trace"]
+    assert json.loads((tmp_path / "p.json.work" / "aim.json").read_text()) == aimed
     rows = json.loads((tmp_path / "table.json").read_text())["rows"]
     assert len(rows) == 3 and "Timed as a whole" in (tmp_path / "p.html").read_text()
 

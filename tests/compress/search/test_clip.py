@@ -74,12 +74,13 @@ def test_no_stream_of_actions_exceeds_the_budget(name: str, budget: str, monkeyp
         assert set(kept.tolist()) <= counts[unit.name] and kept.min() >= 1
 
 
-@pytest.mark.parametrize("budget", ["flops=0.2", "params=0.2", "bytes=0.05"])
+@pytest.mark.parametrize("budget", ["flops=1", "params=1", "bytes=1"])
 def test_single_weights_stay_within_the_budget_too(budget: str) -> None:
-    made = built("lenet", budget, "weights")
-    cost_B = made.problem.cost.total(made.problem.clip.walk(asked(made, STREAMS)))
-    assert float(cost_B.max()) <= made.problem.clip.target
-    assert float(cost_B.max()) > 0.8 * made.problem.clip.target
+    made = built("concat", budget, "weights")
+    cost = made.problem.cost
+    rule = clip(made.problem.units, cost, np.floor(cost.least + 0.4 * (cost.most - cost.least)))
+    cost_B = cost.total(rule.walk(asked(made, STREAMS)))
+    assert 0.9 * rule.target < float(cost_B.max()) <= rule.target
 
 
 def _macs(module: object) -> float:
@@ -99,7 +100,7 @@ def test_what_is_counted_is_what_the_cut_network_has(name: str) -> None:
 
 
 def test_files_of_any_policy_are_within_the_bytes_they_were_promised() -> None:
-    made = built("lenet", "bytes=0.05", "weights", Coded())
+    made = built("concat", "bytes=0.2", "weights", Coded())
     scorer = made.scorer
     assert isinstance(scorer, Weights)
     for row in made.problem.clip.walk(asked(made, 2)):
@@ -131,8 +132,9 @@ def _halves(scorer: Weights, shared: dict[str, SharedWeights]) -> dict[str, obje
 
 
 def test_a_joint_grid_is_lowered_step_by_step() -> None:
-    made = built("concat", "bytes=0.3", "joint")
-    rule, unit = made.problem.clip, made.problem.units[2]
+    made = built("concat", "bytes=1", "joint")
+    cost, unit = made.problem.cost, made.problem.units[2]
+    rule = clip(made.problem.units, cost, np.floor(cost.least + 0.2 * (cost.most - cost.least)))
     level_1T = rule.begin(1)
     (chosen,) = rule.decide_(level_1T, 2, np.array([unit.asked([1.0, 0.0, 1.0])]))
     choice = unit.choices[int(chosen)]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from itertools import product
+from math import log
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compress.search.toys import Known, toy
+from tests.compress.search.toys import Known, examples, network, toy
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search import knapsack as knapsacks
 from tightwire.compress.search import rivals
+from tightwire.compress.search.build import Wish, build
 from tightwire.compress.search.knapsack import knapsack
 from tightwire.compress.search.problem import Tried, best
 
@@ -85,3 +87,18 @@ def test_a_policy_is_measured_once() -> None:
     assert len({one.error for one in problem.evaluate(rows)}) == 1 and scorer.measured == before + 1
     problem.evaluate(rows)
     assert scorer.measured == before + 1
+
+
+def test_without_a_budget_the_reward_weighs_error_by_cost() -> None:
+    model, held = network("lenet"), examples()
+    for kind in ("flops", "params"):
+        made = build(model, held, held, Wish(reward=kind, prune="weights"))  # type: ignore[arg-type]
+        assert made.problem.clip.target == made.problem.cost.most and made.problem.cost.name == kind
+        levels = np.array([[40, 30, 20, 50]])
+        (tried,) = made.problem.evaluate(levels)
+        assert tried.reward == pytest.approx(-tried.error * log(made.costs[kind].total(levels)[0]))
+
+
+def test_what_costs_less_is_taken_among_equals() -> None:
+    same = [Tried((1,), 0.1, cost, -0.1) for cost in (3.0, 2.0, 2.0)]
+    assert best([*same, Tried((2,), 0.2, 1.0, -0.2)]) is same[1]

@@ -5,10 +5,10 @@
                         every transition (s_t, a_t, R, s_{t+1}) is remembered with the reward R of the whole policy
                         after warm-up: as many updates as units
 
-Beyond the paper, some episodes do not follow the actor but vary the best policy found so far, a few units at a time.
-DDPG learns from any behaviour, so the critic gains what it otherwise never sees: good policies and their neighbours.
-He et al.: AMC. ECCV 2018. Everything that decides what comes next is in `Search.save`, so a search that was killed ends
-with the same policies, to the bit, as one that was not.
+Beyond the paper, the first episode is the uniform policy, and some later ones do not follow the actor but vary the best
+policy found so far, a few units at a time. DDPG learns from any behaviour, so the critic gains what it otherwise never
+sees: good policies and their neighbours. He et al.: AMC. ECCV 2018. Everything that decides what comes next is in
+`Search.save`: a search that was killed ends with the same policies, to the bit, as one that was not.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tightwire.compress.search.ddpg import Ddpg, Settings
 from tightwire.compress.search.keep import Keep
 from tightwire.compress.search.noise import truncated_normal
 from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.compress.search.rivals import uniform_levels
 from tightwire.compress.search.state import States
 
 Told: TypeAlias = Callable[[int, Tried], None]
@@ -64,10 +65,10 @@ class Search:
         clip, number = self._problem.clip, len(self.tried)
         chosen_1T = clip.begin(1)
         steps: list[Step] = []
-        varied = self._vary_best(number)
+        given = self._given(number)
         for t, unit in enumerate(self._problem.units):
             state = self._states.at(t, chosen_1T)
-            action = self._action(state, number) if varied is None else varied[t]
+            action = self._action(state, number) if given is None else given[t]
             clip.decide_(chosen_1T, t, np.array([unit.asked([float(a) for a in action])]))
             steps.append((state, action))
         (tried,) = self._problem.evaluate(chosen_1T)
@@ -77,11 +78,14 @@ class Search:
                 self._agent.update(self._random)
         return tried
 
-    def _vary_best(self, episode: int) -> list[NDArray[np.float32]] | None:
-        """The actions of the best policy with a few units moved, if this episode is one of those."""
+    def _given(self, episode: int) -> list[NDArray[np.float32]] | None:
+        """Actions that are not the actor's: the uniform policy's first, later the best one's with a few units moved."""
+        units = self._problem.units
+        if episode == 0 and self._settings.elite > 0:
+            even = uniform_levels(self._problem)
+            return [np.array(unit.action(int(c)), np.float32) for unit, c in zip(units, even, strict=True)]
         if episode < self._settings.warmup or self._random.random() >= self._settings.elite:
             return None
-        units = self._problem.units
         actions = [np.array(unit.action(c), np.float32) for unit, c in zip(units, best(self.tried).levels, strict=True)]
         sigma = max(_LEAST_SIGMA, self._sigma(episode))
         for t in self._random.permutation(len(units))[: self._random.integers(1, _MOVED + 1)]:

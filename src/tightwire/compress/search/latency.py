@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search.cost import Curve, Floats
@@ -174,9 +174,6 @@ def aim(budget_ns: float, sums: Sequence[float], measured: Sequence[float]) -> f
     if budget_ns <= known[0]:
         return float(at[0] * budget_ns / known[0])
     return float(np.interp(budget_ns, known, at))
-
-
-Measured = Callable[[nn.Module, Tensor], float]
 
 
 def time_all(layers: Mapping[str, Layer], table: Table, *, least: float) -> None:

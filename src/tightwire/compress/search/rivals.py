@@ -26,12 +26,12 @@ _PASSES = 6  # of the knapsack, where the price of a unit depends on its neighbo
 
 def uniform(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
     """The largest share that every unit can keep, other axes at their finest; one evaluation is all it takes."""
-    tried = problem.evaluate(_uniform(problem)[None])
+    tried = problem.evaluate(uniform_levels(problem)[None])
     told(1, tried[0])
     return tried
 
 
-def _uniform(problem: Problem) -> Levels:
+def uniform_levels(problem: Problem) -> Levels:
     """The largest share, rounded down everywhere; then up, unit by unit, where that still fits."""
     level_T = at_share(problem, _largest_share(problem))
     for t, unit in enumerate(problem.units):
@@ -99,7 +99,7 @@ def _knapsack(problem: Problem, harms: Sequence[Floats]) -> Levels:
     The result is clipped: what it costs is counted exactly, whatever the prices said.
     """
     cost = problem.cost
-    now_T = _uniform(problem)
+    now_T = uniform_levels(problem)
     found: list[Levels] = []
     for _ in range(_PASSES if cost.terms else 1):
         around = [cost.around(now_T[None], t)[0] for t in range(len(problem.units))]
@@ -118,7 +118,7 @@ def evolution(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) 
     random = np.random.default_rng(seed)
     size = max(4, min(40, evaluations // 5))
     asked = [tuple(random.integers(len(unit.choices)) for unit in problem.units) for _ in range(size - 1)]
-    first_BT = np.vstack([_uniform(problem), problem.clip.walk(np.array(asked, np.intp))])
+    first_BT = np.vstack([uniform_levels(problem), problem.clip.walk(np.array(asked, np.intp))])
     tried = problem.evaluate(first_BT[:evaluations])
     for number, one in enumerate(tried):
         told(number + 1, one)

@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the state says of a unit: kernel n×c×k×k, input c×h×w, the stride, and its cost as it is."""
+    """What the state says of a unit: kernel n×c×k×k, input c×h×w, and the stride."""
 
     n: int
     c: int
