@@ -3,9 +3,9 @@
     python -m benchmarks.attack [--rounds 5] [--seconds 8]
 
 One server that stands alone (a process of its own, mutual TLS, tokens), 2 workers that push and pull without waiting
-for each other, and in every other stretch an attacker. Stretches with and without it take turns. The attacker is a
-process of the lowest priority, because its own computing on this machine's few cores is not what is measured; what it makes the
-server do is. Its messages a second stand in the result.
+for each other, and in every other stretch an attacker, which holds 100 connections and makes up to 100 attempts a
+second. Stretches with and without it take turns. The attacker is a process of the lowest priority, because its own
+computing on this machine's few cores is not what is measured; what it makes the server do is.
 
     computing    a worker's step takes 20 ms elsewhere (it sleeps, as one does whose GPU computes), then it pushes 1 MB
     saturating   it does nothing but push, so that workers and server fill the cores before the attacker comes
@@ -19,6 +19,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -53,12 +54,14 @@ from tightwire.server.wireform import WireForm
 WORKERS = 2
 NUMEL = 250_000  # 1 MB a push, 1 MB a centre
 ROOM = "bench"
+ATTEMPTS_PER_SECOND = 100
 MODES = {"computing": 0.02, "saturating": 0.0}  # seconds between two pushes of a worker
 
 
 def keep_serving(keys: str, end: Connection) -> None:
     """The server's process."""
     make_quick()  # as `engines.serving` does
+    torch.set_num_threads(1)
     folder = Path(keys)
     door = own_door(
         "grpc+tls://127.0.0.1:0", token_file=str(folder / "tokens"), certificate_file=str(folder / "server.pem"),
@@ -117,10 +120,8 @@ def keep_pushing(keys: str, location: str, me: int, count: Any, compute_s: Any) 
         count.value = number
 
 
-def keep_attacking(keys: str, location: str, on: Any, done: Any) -> None:
-    """The attacker's process: all attacks in turn, for as long as it is told to."""
-    os.nice(19)
-    torch.set_num_threads(1)
+def the_target(keys: str, location: str) -> Target:
+    """What the attacker knows."""
     access, other = access_to(keys), access_to(keys, "other").token()
     token = access.token()
     assert token is not None and other is not None
@@ -128,21 +129,59 @@ def keep_attacking(keys: str, location: str, on: Any, done: Any) -> None:
     expired = issue(authority, "worker", [], -1.0)
     place = Place(location, token.secret, access.authority().decode())
     good = Push(0, 10**9, Meta(0, 10**9, 0), {"all": torch.randn(NUMEL)}, (1e-3,))
-    target = Target(
-        place, f"{ROOM}/shard", good, other.secret, access.identity(), (expired.certificate, expired.key)
-    )  # fmt: skip
+    return Target(place, f"{ROOM}/shard", good, other.secret, access.identity(), (expired.certificate, expired.key))
+
+
+def costs(keys: str, location: str, pid: int) -> dict[str, float]:
+    """The server's computing for one of each, in ms: what does not depend on who else uses the cores."""
+    target, mine = the_target(keys, location), caller(keys, location, 0)
+    mine.come(20.0)
+    mine.open("shard", the_shard(), 20.0)
+    client, gradient = target.client(), torch.randn(NUMEL)
+
+    def push(number: int) -> int:
+        mine.ask(f"{ROOM}/shard", Push(0, number, Meta(0, number, number), {"all": gradient}, (1e-3,)), 20.0)
+        return 1
+
+    kinds: dict[str, tuple[int, Callable[[int], int]]] = {
+        "a push of 1 MB, with its reply": (100, push),
+        "a wrong token": (5, lambda _: attackers.wrong_tokens(target, client)),
+        "plain text at the TLS port": (10, lambda _: attackers.plaintext(target)),
+        "noise inside TLS": (10, lambda _: attackers.bytes_in_tls(target)),
+        "an expired certificate": (20, lambda _: attackers.expired_certificate(target)),
+        "8 MiB without a token": (10, lambda _: attackers.luggage(target, target.client(), 8 << 20)),
+        "a malformed message": (10, lambda seed: sum(attackers.fuzz(target, client, 20, seed).values())),
+    }
+    found = {}
+    for kind, (times, attempt) in kinds.items():
+        before = _cpu_s(pid)
+        done = sum(attempt(number) for number in range(times))
+        time.sleep(0.3)
+        found[kind] = 1e3 * (_cpu_s(pid) - before) / done
+    client.close()
+    mine.leave()
+    return found
+
+
+def keep_attacking(keys: str, location: str, on: Any, done: Any) -> None:
+    """The attacker's process: all attacks in turn, for as long as it is told to."""
+    os.nice(19)
+    torch.set_num_threads(1)
+    target = the_target(keys, location)
     seed = 0
     while True:
         on.wait()
         loris = attackers.slow_loris(target, 100)
         client = target.client()
         while on.is_set():
-            seed += 1
+            seed, began = seed + 1, time.monotonic()
+            before = done.value
             with suppress(OSError):
                 done.value += attackers.wrong_tokens(target, client) + attackers.plaintext(target)
                 done.value += attackers.bytes_in_tls(target) + attackers.expired_certificate(target)
                 done.value += attackers.truncated(target, client) + attackers.luggage(target, target.client(), 8 << 20)
                 done.value += sum(attackers.fuzz(target, client, 20, seed).values())
+            time.sleep(max(0.0, (done.value - before) / ATTEMPTS_PER_SECOND - (time.monotonic() - began)))
         client.close()
         for connection in loris:
             connection.close()
@@ -167,6 +206,7 @@ def measure(rounds: int, seconds: float) -> dict[str, Any]:
         server = context.Process(target=keep_serving, args=(keys, theirs))
         server.start()
         location = ours.recv()
+        cost_ms = costs(keys, location, server.pid or 0)
         counts = [context.Value("q", 0) for _ in range(WORKERS)]
         on, done, compute_s = context.Event(), context.Value("q", 0), context.Value("d", 0.0)
         processes = [
@@ -181,9 +221,10 @@ def measure(rounds: int, seconds: float) -> dict[str, Any]:
             before = rss_mb(server.pid or 0)
             found = {}
             for mode, compute_s.value in MODES.items():
-                found[mode] = _judged([
-                    _stretch(server.pid or 0, counts, on, done, seconds, attacked=bool(k % 2)) for k in range(2 * rounds)
-                ])  # fmt: skip
+                turns = [bool(k % 2) for k in range(2 * rounds)]
+                found[mode] = _judged(
+                    [_stretch(server.pid or 0, counts, on, done, seconds, attacked=turn) for turn in turns]
+                )
             highest = _highest_mb(server.pid or 0)
             watch = caller(keys, location, -1)
             watch.connect(10.0)
@@ -199,6 +240,7 @@ def measure(rounds: int, seconds: float) -> dict[str, Any]:
     return {
         "workers": WORKERS,
         "push_nbytes": 4 * NUMEL,
+        "server_cpu_ms": cost_ms,
         **found,
         "server_mb_before": before,
         "server_mb_highest": highest,

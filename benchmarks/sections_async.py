@@ -111,7 +111,7 @@ def server(record: dict[str, Any]) -> str:
         f"## The parameter server's wire\n\n{record['nbytes'] // 10**6} MB pushed and pulled, worker and server in two "
         "processes of one machine, a thread each: received whole, then applied, by all of them (the applying alone: "
         f"{applying['push']:.0f} and {applying['pull']:.0f} ms). Medians of {record['rounds']} interleaved rounds, "
-        "a table for each group that took turns:\n",
+        f"a table for each group that took turns{_busy(record)}:\n",
         *(f"\n{_milliseconds(group['where'], group['milliseconds'])}" for group in record["groups"]),
         "\nOurs ÷ theirs in speed, median of the rounds' own ratios (quartiles):\n\n",
         _speeds(record["compared"]),
@@ -121,18 +121,24 @@ def server(record: dict[str, Any]) -> str:
     return "".join(parts)
 
 
+def _busy(record: dict[str, Any]) -> str:
+    load = record["load_average_before"]
+    return f" (the machine was busy with other work: load average {load:.0f})" if load > 1.0 else ""
+
+
 def _milliseconds(where: str, group: dict[str, dict[str, float]]) -> str:
     names = list(group["push"])
     return table([f"ms, {where}", *names], [[way, *(f"{group[way][name]:.1f}" for name in names)] for way in group])
 
 
 def _speeds(rows: list[dict[str, Any]]) -> str:
-    pairs = dict.fromkeys((row["pair"], row["bar"]) for row in rows)
-    found = {(row["pair"], row["way"]): row["speed"] for row in rows}
-    return table(
-        ["", "push", "pull", "bar"],
-        [[pair, *(_with_quartiles(found[pair, way]) for way in ("push", "pull")), f"{bar:g}"] for pair, bar in pairs],
-    )
+    pairs = dict.fromkeys((row["pair"], row["where"], row["bar"]) for row in rows)
+    found = {(row["pair"], row["where"], row["way"]): row["speed"] for row in rows}
+    lines: list[list[object]] = [
+        [pair, where, *(_with_quartiles(found[pair, where, way]) for way in ("push", "pull")), f"{bar:g}"]
+        for pair, where, bar in pairs
+    ]
+    return table(["", "processes", "push", "pull", "bar"], lines)
 
 
 def _with_quartiles(speed: dict[str, Any]) -> str:
@@ -147,8 +153,9 @@ def server_lab(record: dict[str, Any]) -> str:
     one, two = (statistics.median(many[name]) / 1e6 for name in ("one", "two"))
     return (
         "## The parameter server between hosts\n\n"
-        f"Hosts of the lab, TLS and a token. At 1 Gbit/s a push of {record['line']['nbytes'] // 10**6} MB fills "
-        f"**{100 * shares['push']:.0f}%** of the line, a pull **{100 * shares['pull']:.0f}%** (payload ÷ line rate). "
-        f"{many['workers']} workers that push and pull {many['nbytes'] // 10**6} MB each, hosts at {many['rate']}: "
+        f"Hosts of the lab, TLS and a token{_busy(record)}. At 1 Gbit/s a push of "
+        f"{record['line']['nbytes'] // 10**6} MB fills **{100 * shares['push']:.0f}%** of the line, a pull "
+        f"**{100 * shares['pull']:.0f}%** (payload ÷ line rate). {many['workers']} workers that push "
+        f"{many['nbytes'] // 10**6} MB each, hosts at {many['rate']}: "
         f"{one:.1f} MB/s with one server, {two:.1f} with two, **{many['times']:.2f}** times.\n"
     )

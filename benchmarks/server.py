@@ -54,15 +54,16 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (  # Ray starts processes of i
 )
 WAYS = ("push", "pull")
 STEPS = 3
-BARS: dict[str, tuple[int, float]] = {  # in which group; ours ÷ theirs in speed, at least
-    "flight / socket": (0, 0.80),
-    "flight tls / tls socket": (0, 0.85),
-    "shared memory / socket": (0, 2.0),
-    "shared memory / flight": (0, 2.0),
-    "flight / torch rpc": (2, 1.0),
-    "shared memory / torch rpc": (2, 1.0),
-    "shared memory / ray": (3, 1.0),
-}
+BARS: tuple[tuple[int, str, str, float], ...] = (  # in which group; ours ÷ theirs in speed, at least
+    (0, "flight", "socket", 0.80),
+    (1, "flight", "socket", 0.80),
+    (0, "flight tls", "tls socket", 0.85),
+    (0, "shared memory", "socket", 2.0),
+    (0, "shared memory", "flight", 2.0),
+    (2, "flight", "torch rpc", 1.0),
+    (2, "shared memory", "torch rpc", 1.0),
+    (3, "shared memory", "ray", 1.0),
+)
 
 
 def serve(name: str, where: str, pipe: Connection) -> None:
@@ -95,6 +96,8 @@ def work(name: str, where: str, pipe: Connection) -> None:
         pipe.send((time.perf_counter() - begin) / STEPS)
         if way == "pull":
             pipe.send(float(weights[-1] / gradient[-1]))  # minus the number of pushes
+    if isinstance(end, ends.RayEnd):
+        end.close()
     os._exit(0)
 
 
@@ -188,12 +191,12 @@ def medians(seconds: Seconds) -> dict[str, dict[str, float]]:
 def compared(seconds: list[Seconds]) -> list[dict[str, Any]]:
     """Every bar, by the rounds of its own group: how many times as fast as the other."""
     rows = []
-    for pair, (group, bar) in BARS.items():
-        ours, theirs = pair.split(" / ")
+    for group, ours, theirs, bar in BARS:
         for way in WAYS:
             if seconds[group][way].get(theirs):
                 speed = ratio(seconds[group][way], theirs, ours)
-                rows.append({"pair": pair, "way": way, "bar": bar, "speed": speed, "holds": speed["median"] >= bar})
+                rows.append({"pair": f"{ours} / {theirs}", "where": GROUPS[group][0], "way": way, "bar": bar,
+                             "speed": speed, "holds": speed["median"] >= bar})  # fmt: skip
     return rows
 
 
@@ -202,6 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     asked = parser.parse_args()
+    load = os.getloadavg()[0]
     ray = importlib.util.find_spec("ray") is not None
     seconds: list[Seconds] = [
         contest(where, names, asked.rounds) if ray or "ray" not in names else {way: {} for way in WAYS}
@@ -214,6 +218,7 @@ def main() -> None:
         "groups": [{"where": where, "milliseconds": medians(found)}
                    for (where, _), found in zip(GROUPS, seconds, strict=True) if found["push"]],
         "applying_milliseconds": applying_ms(),
+        "load_average_before": load,
         "compared": compared(seconds),
         "ray": importlib.metadata.version("ray") if ray else "not installed: left out",
         "pyarrow": importlib.metadata.version("pyarrow"),

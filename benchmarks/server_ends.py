@@ -245,6 +245,7 @@ class RayEnd:
 
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2 << 30)
         self._get: Callable[[Any], Any] = ray.get
+        self.close: Callable[[], None] = ray.shutdown  # or its own processes outlive it
         self._actor = ray.remote(RayServer).remote(numel)
 
     def push(self, gradient: Tensor) -> None:

@@ -65,3 +65,23 @@ def test_of_a_crowd_the_oldest_go_first_and_workers_stay(door: socket.socket) ->
                 bouncer.prove(crowd[0][1], 0.0)
             bouncer.look(float(moment))
         assert [shown_out(one) for one, _ in crowd] == [False, True, True, False, False]
+
+
+def test_a_token_shown_while_we_look_is_not_forgotten(door: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker comes and begins a large push between our look at the sockets and our notes."""
+    with ExitStack() as held:
+        bouncer = Bouncer(door.getsockname()[1], Limits(unproven_nbytes=1000))
+        came: list[socket.socket] = []
+
+        def late() -> dict[tuple[str, int], int]:
+            if not came:
+                worker, peer = knock(door, held)
+                came.append(worker)
+                bouncer.prove(peer, 5.001)
+                return {}
+            return Bouncer._mine(bouncer)
+
+        monkeypatch.setattr(bouncer, "_mine", late)
+        bouncer.look(5.0)
+        came[0].sendall(b"x" * 5000)
+        assert bouncer.look(5.1) == 0 and not shown_out(came[0])

@@ -31,6 +31,7 @@ _FOLDER = "/proc/self/fd"
 class _Seen:
     since: float
     proven: bool = False
+    proven_at: float = float("-inf")
 
 
 class Bouncer:
@@ -49,20 +50,25 @@ class Bouncer:
         """A call with a token has come over this connection, which gRPC calls ``peer``."""
         address = address_of(peer)
         with self._lock:
-            self._seen.setdefault(address, _Seen(now)).proven = True
+            seen = self._seen.setdefault(address, _Seen(now))
+            seen.proven, seen.proven_at = True, now
 
     def look(self, now: float) -> int:
         """Show out whom it is time to show out; returns how many."""
         descriptors = self._mine()
         with self._lock:
-            self._seen = {address: self._seen.get(address) or _Seen(now) for address in descriptors}
+            known = self._seen
+            self._seen = {address: known.get(address) or _Seen(now) for address in descriptors}
+            for address, seen in known.items():  # may have come after we looked, and shown its token already
+                if seen.proven_at >= now:
+                    self._seen[address] = seen
             self.connections = len(descriptors)
             strangers = [address for address, seen in self._seen.items() if not seen.proven]
             self.strangers = len(strangers)
-        received = {address: self._at(address, descriptors[address], _received) for address in strangers}
+        received = {a: self._at(a, descriptors[a], _received) for a in strangers if a in descriptors}
         with self._lock:
             out = self._unwelcome({address: nbytes or 0 for address, nbytes in received.items()}, now)
-        for address in out:
+        for address in out & set(descriptors):
             self._at(address, descriptors[address], _shut)
         return len(out)
 

@@ -33,20 +33,20 @@ class Calls(Protocol):
 
 @dataclass(frozen=True)
 class Parcel:
-    """A message for a desk; two with the same ``key`` say the same."""
+    """A message for a desk, which may take so long to get there; two with the same ``key`` say the same."""
 
     desk: str
     message: Any
     key: Hashable
     heard: Callable[[Any], None]
+    timeout_s: float = 1.0
 
 
 class Courier:
     """One thread for each receiver; ``connect`` opens a connection to one by its name, or raises."""
 
-    def __init__(self, connect: Callable[[str], Calls], *, timeout_s: float = 1.0) -> None:
+    def __init__(self, connect: Callable[[str], Calls]) -> None:
         self._connect = connect
-        self._timeout_s = timeout_s
         self._routes: dict[str, _Route] = {}
         self._lock = threading.Lock()
 
@@ -55,7 +55,7 @@ class Courier:
         with self._lock:
             route = self._routes.get(to)
             if route is None:
-                route = self._routes[to] = _Route(to, self._connect, self._timeout_s)
+                route = self._routes[to] = _Route(to, self._connect)
         route.put(parcel)
 
     def close(self) -> None:
@@ -68,10 +68,9 @@ class Courier:
 class _Route:
     """The way to one receiver."""
 
-    def __init__(self, to: str, connect: Callable[[str], Calls], timeout_s: float) -> None:
+    def __init__(self, to: str, connect: Callable[[str], Calls]) -> None:
         self._to = to
         self._connect = connect
-        self._timeout_s = timeout_s
         self._calls: Calls | None = None
         self._queue: OrderedDict[tuple[str, Hashable], Parcel] = OrderedDict()
         self._news = threading.Condition()
@@ -110,7 +109,7 @@ class _Route:
         try:
             if self._calls is None:
                 self._calls = self._connect(self._to)
-            return self._calls.ask(parcel.desk, parcel.message, self._timeout_s)
+            return self._calls.ask(parcel.desk, parcel.message, parcel.timeout_s)
         except TightwireError:
             if self._calls is not None:
                 self._calls.drop()

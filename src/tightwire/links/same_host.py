@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError, UnknownMemory
 from tightwire.links.frames import announce, expect, laid_out_nbytes
-from tightwire.links.segment import Segment, make, open_offered
+from tightwire.links.segment import Segment, can_share, make, open_offered
 
 TAKEN = b"taken"
 UNANSWERED = {"down": 0, "kept": 0}  # as long as every `answer`, so that it can be counted before
@@ -56,7 +56,7 @@ class Lender:
 
     def __init__(self, me: int, offer: Callable[[bytes], bytes] | None) -> None:
         self._me = me
-        self._offer = offer
+        self._offer = offer if can_share() else None
         self._lock = threading.Lock()
         self._idle: list[Segment] = []
         self._given_up: list[str] = []  # the server is told with the next offer

@@ -121,7 +121,7 @@ def open_offered(offer: Any) -> Segment:
             "host": str(host), "pid": int(pid), "handle": int(number),
             "name": str(name), "up": int(up), "down": int(down),
         }:  # fmt: skip
-            if host != this_host():
+            if host != this_host() or not can_share():
                 raise PayloadError("memory was offered by another host")
             if min(pid, number, up, down) < 0 or up + down > _MOST_NBYTES or len(name) != 2 * _SECRET_NBYTES:
                 raise PayloadError("memory was offered whose size or name cannot be")
