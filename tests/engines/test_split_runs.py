@@ -14,7 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tightwire.algebra.recipe import leaves
 from tightwire.engines.config import ConfigError, RunConfig
+from tightwire.engines.recipe import make_recipe
 from tightwire.engines.start import run
 
 pytestmark = pytest.mark.processes
@@ -71,6 +73,17 @@ def test_a_killed_stage_changes_nothing(tmp_path: Path) -> None:
     assert same(tmp_path / "whole", tmp_path / "killed")
     whole = json.loads((tmp_path / "whole" / "result.json").read_text())
     assert result["wire"]["tx_bytes"] == whole["wire"]["tx_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("wire", "codec"),
+    [({}, "Dense"), ({"link": "100mbit"}, "Half"), ({"link": "10gbit"}, "Dense"), ({"lab": "20mbit"}, "Half")],
+)
+def test_stages_send_halves_over_a_slow_link(tmp_path: Path, wire: dict[str, str], codec: str) -> None:
+    (leaf,) = leaves(make_recipe(config(tmp_path, "wide", **wire)))
+    assert type(leaf.recipe.up[1]).__name__ == codec
+    (leaf,) = leaves(make_recipe(config(tmp_path, "wide", codec="topk:0.5", **wire)))
+    assert type(leaf.recipe.up[1]).__name__ == "TopK", "a codec that is named is taken"
 
 
 def test_a_wrong_number_of_workers_is_refused(tmp_path: Path) -> None:

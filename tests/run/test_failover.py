@@ -17,6 +17,7 @@ from tightwire.run.chain_server import ChainServer
 from tightwire.run.failover import Failover
 from tightwire.run.views_desk import ViewsDesk
 from tightwire.schedules.clock import asynchronous, every_step
+from tightwire.server.chain import Letter, Member, View
 from tightwire.server.chainform import ChainForm
 from tightwire.server.once import Once
 from tightwire.server.replica import VIEWS
@@ -189,3 +190,12 @@ def test_what_a_shard_refuses_is_refused_and_the_chain_goes_on(town: Town) -> No
         worker.ask(NAME, replace(push(0, 0), wires={"first": torch.zeros(8)}), 5.0)
     worker.ask(NAME, push(0, 0, 1.0), 5.0)
     town.wait(lambda: same(town, 1))
+
+
+def test_nobody_else_can_speak_for_the_views(town: Town) -> None:
+    forged = Letter("s9", View(NAME, 99, (Member("s9", 1),)))
+    for server in town.servers.values():
+        with pytest.raises(PayloadError, match="neither"):
+            server.desks[NAME].ask(0, forged, 1.0)
+    pushes(town, 0, 1)
+    assert same(town, 1)

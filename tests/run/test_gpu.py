@@ -12,11 +12,25 @@ from tightwire.algebra.codec import Encoding
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.algebra.tensors import Bucket, State
 from tightwire.algebra.world import At, groups_of
+from tightwire.codecs.half import half
 from tightwire.codecs.topk import TopK
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
 from tightwire.memories.residual import residual
-from tightwire.recipes import asgd, dgc, layerwise, local_sgd, one_bit, poseidon, powersgd, recipe, sync_sgd
+from tightwire.recipes import (
+    asgd,
+    dgc,
+    layerwise,
+    local_sgd,
+    one_bit,
+    one_forward_one_backward,
+    pipedream,
+    poseidon,
+    powersgd,
+    recipe,
+    sync_sgd,
+    weird_trick,
+)
 from tightwire.run.ddp import ddp_hook
 from tightwire.run.join import join
 from tightwire.run.together import together
@@ -36,6 +50,10 @@ RECIPES: dict[str, tuple[AnyRecipe, int]] = {
     "dgc": (dgc(0.1), 3),
     "dgc in tiers": (dgc(0.1, hosts="tiers", by=groups_of(2)), 4),
     "layerwise": (layerwise(2), 2),
+    "layerwise, foretold, in halves": (layerwise(2, compensation="both").but(codec=half()), 2),
+    "pipedream": (pipedream(2, sync="vertical"), 2),
+    "1f1b": (one_forward_one_backward(2, microbatches=3), 2),
+    "weird-trick": (weird_trick(3, scheme="c"), 3),
 }
 
 
@@ -56,6 +74,23 @@ def test_a_gpu_gives_what_a_cpu_gives(name: str) -> None:
     on_gpu = together(workers, lambda rank: train(chosen, "cuda"))
     for one, two in zip(on_cpu, on_gpu, strict=True):
         assert distance(two, one) < 1e-3
+
+
+def train_wide(device: str) -> dict[str, Tensor]:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(5, 8), nn.Sigmoid(), nn.Linear(8, 8), nn.Sigmoid(), nn.Linear(8, 11)).to(device)
+    torch.manual_seed(4)
+    with join(layerwise(3, wide=4), model, torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)) as wire:
+        for _ in range(8):
+            x, y = torch.randn(6, 5), torch.randint(11, (6,))
+            wire.batch(x.to(device), y.to(device), F.cross_entropy)
+            wire.step()
+    return {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+
+
+def test_a_wide_layer_on_a_gpu_gives_what_a_cpu_gives() -> None:
+    on_cpu, on_gpu = (together(4, lambda rank, device=device: train_wide(device)) for device in ("cpu", "cuda"))
+    assert distance(on_gpu[0], on_cpu[0]) < 1e-3
 
 
 @pytest.mark.processes

@@ -37,12 +37,14 @@ class Cut:
 
     ``cuts`` is the first layer of each stage but the first; None lets the parameters be balanced. ``wide`` is the
     number of workers over which the columns of the last layer are dealt, 0 if it stays whole, and ``columns`` how many
-    each of them gets; empty lets the parameters be balanced.
+    each of them gets; empty lets the parameters be balanced. ``replicas`` is how many times all of that is there, each
+    on other data.
     """
 
     cuts: tuple[int, ...] | None = None
     wide: int = 0
     columns: tuple[int, ...] = ()
+    replicas: int = 1
 
 
 AS_IT_COMES = Cut()

@@ -84,7 +84,8 @@ def _really(words: Any, seeds: range, out: str) -> dict[str, Any]:
     for seed in seeds:
         rate = "1gbit" if lab and seed % 2 else None  # every other one on hosts, where cables can be pulled
         shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
-        verdict = run(folder / f"seed-{seed}", seed, strikes=draw(seed, lab=rate is not None), rate=rate)
+        strikes = draw(seed, lab=rate is not None)
+        verdict = run(folder / f"seed-{seed}", seed, strikes=strikes, rate=rate, shards=1 + seed // 2 % 2)
         good = verdict.good and abs(verdict.accuracy - calm.accuracy) <= 0.01
         words.print(
             f"seed {seed}: {'; '.join(verdict.strikes)}: {verdict.accuracy:.1%}, {verdict.lost} lost, "

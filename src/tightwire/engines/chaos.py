@@ -71,14 +71,16 @@ def draw(seed: int, *, lab: bool, strikes: int = 2) -> list[Strike]:
     ]
 
 
-def run(folder: Path, seed: int, *, strikes: list[Strike], rate: str | None = None, steps: int = 100) -> Verdict:
+def run(
+    folder: Path, seed: int, *, strikes: list[Strike], rate: str | None = None, steps: int = 100, shards: int = 1
+) -> Verdict:
     """Train under these strikes."""
     verdict = Verdict(seed)
     began_s = time.monotonic()
     with ground(folder, workers=WORKERS, servers=SERVERS, rate=rate) as place:
-        place.start_workers(steps=steps, seed=0, copies=COPIES)
+        place.start_workers(steps=steps, seed=0, copies=COPIES, shards=shards)
         for strike in strikes:
-            verdict.strikes.append(_strike(place, strike))
+            verdict.strikes.append(_strike(place, strike, shards))
         (folder / STRUCK).touch()
         deadline = time.monotonic() + _RUN_S
         while any(worker.is_alive() for worker in place.begun) and time.monotonic() < deadline:
@@ -100,9 +102,9 @@ def _judge(place: Ground, verdict: Verdict) -> None:
             told.append(json.loads(path.read_text(encoding="utf-8")))
     for one in told:
         verdict.pushes += one["steps"]
-        off = one["marks"][one["rank"]] - one["steps"]
-        verdict.lost += max(0, round(-off))
-        verdict.twice += max(0, round(off))
+        for counted in one["marks"]:
+            verdict.lost += max(0, round(one["steps"] - counted))
+            verdict.twice += max(0, round(counted - one["steps"]))
     verdict.accuracy = sum(one["accuracy"] for one in told) / max(1, len(told))
 
 
@@ -114,16 +116,16 @@ def _last_line(log: Path) -> str:
 # ── strikes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _strike(place: Ground, strike: Strike) -> str:
-    """Strike once two copies are whole; says what was done."""
-    chain = _whole(place, _HEALTH_S)
+def _strike(place: Ground, strike: Strike, shards: int) -> str:
+    """Strike once all copies are whole; says what was done."""
+    chain = _whole(place, shards, _HEALTH_S)
     if chain is None:
         return f"no {strike.kind}: the run was over, or never had {COPIES} whole copies"
     time.sleep(strike.after_s)
     number = chain[strike.place % len(chain)]
     if strike.kind == "stop-worker":
-        _stop(place.begun[1 + strike.place].pid, min(1.0, strike.for_s))
-        return f"worker {1 + strike.place} stopped for {min(1.0, strike.for_s):.1f} s"
+        _stop(place.begun[strike.place].pid, min(1.0, strike.for_s))
+        return f"worker {strike.place} stopped for {min(1.0, strike.for_s):.1f} s"
     where = ("head", "tail")[strike.place]
     if strike.kind == "kill":
         place.servers[number].kill()
@@ -151,18 +153,24 @@ def _stop(pid: int | None, for_s: float) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def _whole(place: Ground, timeout_s: float) -> list[int] | None:
-    """The servers of the chain, head first, once all of them have everything; None if that does not come."""
+def _whole(place: Ground, shards: int, timeout_s: float) -> list[int] | None:
+    """The servers of the first shard's chain, once every member of every chain has everything; None if not in time."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and all(worker.is_alive() for worker in place.begun):
-        told = {copy["server"]: copy for copies in place.statuses().values() for copy in copies}
-        newest = max(told.values(), key=lambda copy: copy["view"], default=None)
-        if newest is not None and len(newest["chain"]) == COPIES:
-            members = [told.get(server, {}) for server, _ in newest["chain"]]
-            lives = [life for _, life in newest["chain"]]
-            if all(m.get("caught_up") and m.get("view") == newest["view"] for m in members) and lives == [
-                m["life"] for m in members
-            ]:
-                return [place.listens.index(server) for server, _ in newest["chain"]]
+        copies = [copy for told in place.statuses().values() for copy in told]
+        chains = [_chain([copy for copy in copies if copy["shard"] == shard]) for shard in _shards(copies)]
+        if len(chains) == shards and all(len(chain) == COPIES for chain in chains):
+            return [place.listens.index(server) for server in chains[0]]
         time.sleep(_LOOK_EVERY_S)
     return None
+
+
+def _shards(copies: list[dict[str, Any]]) -> list[str]:
+    return sorted({copy["shard"] for copy in copies})
+
+
+def _chain(copies: list[dict[str, Any]]) -> list[str]:
+    """The servers of the newest view, if all of them know it and have caught up in it."""
+    newest = max(copies, key=lambda copy: copy["view"])
+    ready = [[c["server"], c["life"]] for c in copies if c["view"] == newest["view"] and c["caught_up"]]
+    return [server for server, _ in newest["chain"]] if all(member in ready for member in newest["chain"]) else []

@@ -46,7 +46,7 @@ class Ground:
         args = (self.listens[number], self.secret, str(self.status_file(number)), space)
         self.servers[number] = self._fork(keep, args, {}, f"server-{number}.log")
 
-    def start_workers(self, *, steps: int, seed: int, copies: int) -> None:
+    def start_workers(self, *, steps: int, seed: int, copies: int, shards: int) -> None:
         """Start all workers."""
         token_file = self.folder / "token"
         token_file.write_text(f"chaos  write  {self.secret}\n", encoding="utf-8")
@@ -64,7 +64,7 @@ class Ground:
                 env = self.lab.environment(rank)
                 space = str(NAMESPACES / self.lab.hosts[rank].namespace)
             env |= {"RANK": str(rank), "WORLD_SIZE": str(self.workers), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-            args = (space, str(self.folder), steps, seed)
+            args = (space, str(self.folder), steps, seed, shards)
             self.begun.append(self._fork(_in, args, env | told, f"rank-{rank}.log"))
 
     def status_file(self, number: int) -> Path:
@@ -120,10 +120,10 @@ def _settle(made: Ground) -> Iterator[Ground]:
         made.end()
 
 
-def _in(namespace: str | None, folder: str, steps: int, seed: int) -> None:
+def _in(namespace: str | None, folder: str, steps: int, seed: int, shards: int) -> None:
     if namespace is not None:
         enter(namespace)
-    work(folder, steps, seed)
+    work(folder, steps, seed, shards)
 
 
 def free_port() -> int:

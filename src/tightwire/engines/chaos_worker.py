@@ -1,7 +1,8 @@
 """A worker of a run whose servers are killed: it trains, and every push leaves a mark that can be counted afterwards.
 
-The network carries one more parameter, a number for each worker, which enters no prediction. Its gradient is 1/lr at
-the worker's own place, so that each push that is applied moves it by one: in the end it says how many were.
+The network carries two more parameters, one on its first shard and one on its last, a number for each worker, which
+enter no prediction. Their gradient is 1/lr at the worker's own place, so that each push that is applied moves them by
+one: in the end they say how many were.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.utils.data import Dataset
 
 from tightwire import data as workloads
 from tightwire.engines.leash import obey_leash
+from tightwire.exchanges.server import server
 from tightwire.links.malloc import keep_memory
 from tightwire.recipes.asgd import asgd
 from tightwire.run.join import join
@@ -32,12 +34,13 @@ _PAUSE_S, _LONG_PAUSE_S = 0.01, 0.2
 
 
 class Marked(nn.Module):
-    """A network and the marks."""
+    """A network between the marks."""
 
     def __init__(self, net: nn.Module, workers: int) -> None:
         super().__init__()
+        self.first = nn.Parameter(torch.zeros(workers))
         self.net = net
-        self.marks = nn.Parameter(torch.zeros(workers))
+        self.last = nn.Parameter(torch.zeros(workers))
 
     def forward(self, x: Tensor) -> Tensor:
         """What the network says."""
@@ -45,7 +48,7 @@ class Marked(nn.Module):
         return out
 
 
-def work(folder: str, steps: int, seed: int) -> None:
+def work(folder: str, steps: int, seed: int, shards: int) -> None:
     """Train for so many steps; the environment says as whom. Writes what became of it into the folder."""
     obey_leash()
     keep_memory()  # before anything loads gRPC
@@ -58,18 +61,20 @@ def work(folder: str, steps: int, seed: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=_LR)
     dice = torch.Generator().manual_seed(1000 * seed + rank)
     began_s = time.monotonic()
-    with join(asgd(), model, optimizer, settings=Settings(seed=seed, exchange_timeout_s=_PATIENCE_S)) as wire:
+    recipe = asgd().but(exchange=server(shards))
+    with join(recipe, model, optimizer, settings=Settings(seed=seed, exchange_timeout_s=_PATIENCE_S)) as wire:
         for step in range(steps):
             rate = optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
             batch = torch.randint(len(y_N), (_BATCH,), generator=dice)
-            (F.cross_entropy(model(x_N[batch]), y_N[batch]) + model.marks[rank] / rate).backward()
+            marks = model.first[rank] + model.last[rank]
+            (F.cross_entropy(model(x_N[batch]), y_N[batch]) + marks / rate).backward()
             wire.step()
             _pause(Path(folder) / STRUCK, step / steps)
         with wire.answer() as answer:
             x_T, y_T = _whole(data.test)
             accuracy = float((answer(x_T).argmax(1) == y_T).float().mean())
-            marks = [round(-mark, 3) for mark in model.marks.tolist()]
-    told = {"rank": rank, "steps": steps, "accuracy": accuracy, "marks": marks, "seconds": time.monotonic() - began_s}
+            counts = [round(-float(marks[rank]), 3) for marks in (model.first, model.last)]
+    told = {"rank": rank, "steps": steps, "accuracy": accuracy, "marks": counts, "seconds": time.monotonic() - began_s}
     (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
 
 

@@ -93,7 +93,8 @@ class _Worker:
         self._delays = parse_delays(config.delays, config.straggler, config.seed)
         self._held_up = config.delays is not None or config.straggler is not None
         self._base_lr = float(optimizer.param_groups[0]["lr"])
-        self._share = wire.shard(make_loader(config, data, workers=wire.size, split=wire.pipeline is not None))
+        workers = wire.size // wire.replicas if wire.pipeline is not None else wire.size
+        self._share = wire.shard(make_loader(config, data, workers=workers, split=wire.pipeline is not None))
         self._budget = Budget(config, wire, self._share)
         self._samples_before = 0
 

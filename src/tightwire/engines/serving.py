@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -17,6 +18,9 @@ from tightwire.links.door import Door
 def serve(door: Door, say: Callable[[str], None]) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     make_quick()  # before anything loads gRPC
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))  # each of gRPC's threads would have a team
     from tightwire.links.service import Service  # noqa: PLC0415
     from tightwire.run.chain_host import ChainHost  # noqa: PLC0415
     from tightwire.server.chainform import ChainForm  # noqa: PLC0415

@@ -27,10 +27,11 @@ def layerwise(
     cuts: tuple[int, ...] | None = None,
     wide: int = 0,
     columns: tuple[int, ...] | None = None,
+    replicas: int = 1,
     compensation: Compensation = "none",
 ) -> Recipe:
     """One stage of adjacent layers on each worker; ``wide`` workers share the columns of the last layer."""
-    split = Layerwise(stages, Cut(cuts, wide, columns or ()), compensation)
+    split = Layerwise(stages, Cut(cuts, wide, columns or (), replicas), compensation)
     return recipe("layerwise", local=yours(), exchange=nobody(), center=average(), split=split)
 
 

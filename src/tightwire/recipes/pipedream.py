@@ -22,10 +22,15 @@ from tightwire.splits.pipedream import PipeDream, Sync
 
 
 def pipedream(
-    stages: int = 2, *, cuts: tuple[int, ...] | None = None, sync: Sync = "none", compensation: Compensation = "none"
+    stages: int = 2,
+    *,
+    cuts: tuple[int, ...] | None = None,
+    sync: Sync = "none",
+    replicas: int = 1,
+    compensation: Compensation = "none",
 ) -> Recipe:
     """One stage of adjacent layers on each worker; a backward pass sees the weights of its forward pass."""
-    split = PipeDream(stages, Cut(cuts), sync, compensation)
+    split = PipeDream(stages, Cut(cuts, replicas=replicas), sync, compensation)
     return recipe("pipedream", local=yours(), exchange=nobody(), center=average(), split=split)
 
 

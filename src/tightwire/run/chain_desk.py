@@ -15,11 +15,15 @@ from typing import Any
 from tightwire.algebra.errors import PayloadError, PeerLost
 from tightwire.algebra.link import Awaits
 from tightwire.links.courier import Courier, Parcel
-from tightwire.server.chain import Elsewhere, Forward, Later, Letter, Over, Sync, Told
+from tightwire.server.chain import Ack, Copied, Elsewhere, Forward, Have, Later, Letter, Over, Sync, Told
+from tightwire.server.events import Push
 from tightwire.server.once import Request, Response, Unknown
 from tightwire.server.replica import VIEWS, Effects, Replica
 
 _LOOK_EVERY_S = 0.25
+_LETTER_S = 1.0
+SLOWEST_NBYTES_PER_S = 10e6
+"""On a wire that is slower than this, large messages are given up before they have arrived."""
 
 
 class ChainDesk:
@@ -68,7 +72,7 @@ class ChainDesk:
             case Letter(_, Over()):
                 self.close()
                 return Told()
-            case Letter(sender, message):
+            case Letter(sender, (Forward() | Ack() | Have() | Sync()) as message):  # views speak only when asked
                 return Told(tuple(self._hear(message, sender)))
         raise PayloadError(f"a chain of servers takes requests and letters, and {type(event).__name__} is neither")
 
@@ -83,10 +87,15 @@ class ChainDesk:
         self.told(reply)
 
     def tick(self) -> None:
-        """Time has passed."""
-        with self._news:
-            if not self._closed:
+        """Time has passed. A heartbeat says that the process lives, however busy the machine is."""
+        if self._closed:
+            return
+        self._send(*self._replica.beat())
+        if self._news.acquire(blocking=False):
+            try:
                 self._act(self._replica.tick(), None)
+            finally:
+                self._news.release()
 
     def mark_gone(self, rank: int) -> None:
         """A worker's process has ended without a goodbye."""
@@ -134,13 +143,17 @@ class ChainDesk:
             if isinstance(to, int):
                 self._answers[to] = message
                 self._news.notify_all()
-            elif to == sender:
+            elif to == sender and not isinstance(message, Sync):  # who waits for an answer waits for a small one
                 said.append(message)
             else:
-                desk, heard = (VIEWS, self._told_by_views) if to == VIEWS else (self._address, self.told)
-                letter = Letter(self._replica.me.server, message)
-                self._courier.send(Parcel(desk, letter, (self.name, _key(message)), heard), to)
+                self._send(to, message)
         return said
+
+    def _send(self, to: str, message: Any) -> None:
+        desk, heard = (VIEWS, self._told_by_views) if to == VIEWS else (self._address, self.told)
+        timeout_s = _LETTER_S + nbytes_of(message) / SLOWEST_NBYTES_PER_S
+        letter = Letter(self._replica.me.server, message)
+        self._courier.send(Parcel(desk, letter, (self.name, _key(message)), heard, timeout_s), to)
 
     def _awaited(self) -> tuple[int, ...]:
         once = self._replica.machine
@@ -150,6 +163,19 @@ class ChainDesk:
 def address(room: str, shard: str) -> str:
     """What a shard's desk is called at a server."""
     return f"{room}/{shard}" if room else shard
+
+
+def nbytes_of(message: Any) -> int:
+    """About how large a message is."""
+    match message:
+        case Forward(_, _, request) | (Request() as request):
+            wires = request.event.wires if isinstance(request.event, Push) else {}
+            return sum(wire.nbytes for wire in wires.values())
+        case Sync(_, _, entries, state):
+            tensors = state.tensors if isinstance(state, Copied) else ()
+            return sum(tensor.nbytes for tensor in tensors) + sum(map(nbytes_of, entries))
+        case _:
+            return 0
 
 
 def _key(message: Any) -> Any:

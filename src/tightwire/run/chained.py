@@ -10,10 +10,11 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from tightwire.algebra.errors import PeerTimeout
+from tightwire.algebra.errors import PeerTimeout, TightwireError
 from tightwire.algebra.link import Carried, Machine
 from tightwire.links.access import Access
 from tightwire.links.courier import Calls
@@ -76,8 +77,15 @@ class Chained:
         return 0 if self._way is None else self._way.retried
 
     def reports(self) -> list[dict[str, Any]]:
-        """What the servers tell of this run: nothing is refused for workers that have no seat of their own."""
-        return []
+        """What each server that can be reached tells of this run."""
+        told = []
+        for where in self._access.servers:
+            with suppress(TightwireError):
+                caller = self._caller(where)
+                caller.connect(_CONNECT_S)
+                told.append(caller.status(_CONNECT_S))
+                caller.drop()
+        return told
 
     def close(self, *, abandon: bool) -> None:
         """Say goodbye to the views, and to the servers without a word: they are told by rank 0."""
@@ -103,14 +111,18 @@ class Chained:
         return places_of(self._access, self._read("views"))
 
     def _connect(self, to: str) -> Calls:
-        place = Place.read(self._places()[to])
-        caller = Caller(place, host=to, me=self._rank, form=ChainForm(), identity=self._access.identity())
-        caller.carried = self._count
+        caller = self._caller(to)
         if to == VIEWS:
             caller.come(_COME_S)  # rank 0 stays until all have left
             self._views = caller
         else:
             caller.connect(_CONNECT_S)
+        return caller
+
+    def _caller(self, to: str) -> Caller:
+        place = Place.read(self._places()[to])
+        caller = Caller(place, host=to, me=self._rank, form=ChainForm(), identity=self._access.identity())
+        caller.carried = self._count
         return caller
 
     def _count(self, name: str, event: Any, tx: int, rx: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tightwire.algebra.errors import LinkError, PeerLost, PeerTimeout, UnknownMachine
 from tightwire.links.courier import Calls
-from tightwire.run.chain_desk import address
+from tightwire.run.chain_desk import SLOWEST_NBYTES_PER_S, address, nbytes_of
 from tightwire.server.chain import Later, Where
 from tightwire.server.once import Request, Response, Unknown
 from tightwire.server.replica import VIEWS
@@ -41,9 +41,10 @@ class Failover:
         self._number += 1
         deadline = time.monotonic() + timeout_s
         send, awaited = request, tuple[int, ...]()
+        patience_s = _PATIENCE_S + nbytes_of(request) / SLOWEST_NBYTES_PER_S
         while True:
             try:
-                answer = self._call(self._head(name), address(self._room, name), send, min(_PATIENCE_S, timeout_s))
+                answer = self._call(self._head(name), address(self._room, name), send, min(patience_s, timeout_s))
             except (PeerLost, PeerTimeout, UnknownMachine):
                 answer = None
             match answer:
@@ -55,7 +56,7 @@ class Failover:
                     send = request
                 case _:  # nobody there, or not the head
                     self._heads.pop(name, None)
-                    send = request
+                    send, patience_s = request, 2 * patience_s  # perhaps it was only the size of the reply
                     time.sleep(_PAUSE_S)
             self.retried += 1
             if time.monotonic() > deadline:

@@ -23,6 +23,7 @@ from tightwire.algebra.errors import UsageError
 from tightwire.algebra.split import Split
 from tightwire.run.ferry import Ferry
 from tightwire.run.posts import Fed, LossFn, Passed, Post
+from tightwire.run.twins import Twins
 from tightwire.splits.ageing import pay_out_, shrink_
 
 __all__ = ["Passed", "Pipeline", "Runs"]
@@ -67,8 +68,11 @@ class Pipeline:
 
     whole_batches = True  # all workers are given the same ones
 
-    def __init__(self, posts: Sequence[Post], split: Split, ferry: Ferry, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self, posts: Sequence[Post], split: Split, ferry: Ferry, optimizer: torch.optim.Optimizer, twins: Twins
+    ) -> None:
         self.split = split
+        self._twins = twins
         self.posts = sorted(posts, key=lambda post: -post.stage)
         self._ferry = ferry
         self._optimizer = optimizer
@@ -204,6 +208,7 @@ class Pipeline:
 
     def _finish_call(self) -> None:
         """What is complete becomes the gradient that the update takes; what is not is kept for the next call."""
+        self._twins.mean_([grad for stage in sorted(self._complete) for grad in self._aside[stage] if grad is not None])
         for post in self.posts:
             left = _grads(post)
             if post.stage in self._complete:

@@ -17,6 +17,7 @@ from tightwire.run.ferry import Ferry
 from tightwire.run.pipeline import Pipeline, Runs
 from tightwire.run.posts import Columns, Layers, Post
 from tightwire.run.trick import Trick
+from tightwire.run.twins import Twins
 from tightwire.run.worker import Worker
 from tightwire.splits.interleaved import TORCH, Interleaved
 from tightwire.splits.stages import Seating, seating_of
@@ -33,23 +34,24 @@ def take_seats(model: nn.Module, split: Split, worker: Worker) -> tuple[Runs, li
     if isinstance(split, WeirdTrick):
         return _trick(model, split, worker, ferry)
     seating = seating_of(model, split)
-    owned = [_owned(seating, rank) for rank in range(worker.link.world.size)]
+    base = me - me % seating.workers  # the first rank of this replica
+    owned = [_owned(seating, rank) for rank in range(seating.workers)]  # by the first replica: all have the same
     if isinstance(split, Interleaved) and worker.link.wire_device is not None:
         from tightwire.run.pipelining import TorchPipeline  # noqa: PLC0415 -- few need it, and it loads much of torch
 
         return TorchPipeline(TORCH[split.order], seating, split, worker.transport, device), owned
     posts: list[Post] = []
     for stage in range(split.stages):
-        owners = seating.owners(stage)
-        if me not in owners:
+        if me - base not in seating.owners(stage):
             continue
-        before = None if stage == 0 else seating.owners(stage - 1)[0]
+        before = None if stage == 0 else base + seating.owners(stage - 1)[0]
         if seating.columns and stage == split.stages - 1:
-            posts.append(_columns(seating, me, ferry, worker))
+            posts.append(_columns(seating, base, ferry, worker))
         else:
-            after = seating.owners(stage + 1) if stage < split.stages - 1 else ()
+            after = [base + owner for owner in seating.owners(stage + 1)] if stage < split.stages - 1 else []
             posts.append(Layers(stage, seating.stage(stage), split, ferry, worker.optimizer, before, after))
-    return Pipeline(posts, split, ferry, worker.optimizer), owned
+    twins = Twins.of(worker.transport, split.cut.replicas, worker.settings.step_timeout_s)
+    return Pipeline(posts, split, ferry, worker.optimizer, twins), owned
 
 
 def _trick(model: nn.Module, split: WeirdTrick, worker: Worker, ferry: Ferry) -> tuple[Trick, list[list[Tensor]]]:
@@ -65,16 +67,16 @@ def _trick(model: nn.Module, split: WeirdTrick, worker: Worker, ferry: Ferry) ->
     return trick, owned
 
 
-def _columns(seating: Seating, me: int, ferry: Ferry, worker: Worker) -> Columns:
-    last = seating.stages - 1
+def _columns(seating: Seating, base: int, ferry: Ferry, worker: Worker) -> Columns:
+    last, me = seating.stages - 1, worker.link.world.rank - base
     whole = seating.layers[-1]
     assert isinstance(whole, nn.Linear)
     first, end = edges_of(seating.columns)[me]
     part = column(whole, first, end)
     for ours, theirs in zip(part.parameters(), whole.parameters(), strict=True):
         _replace(worker, theirs, ours)
-    others = [owner for owner in seating.owners(last) if owner != me]
-    return Columns(last, part, first, ferry, seating.owners(last - 1)[0], others)
+    others = [base + owner for owner in seating.owners(last) if owner != me]
+    return Columns(last, part, first, ferry, base + seating.owners(last - 1)[0], others)
 
 
 def _replace(worker: Worker, whole: nn.Parameter, part: nn.Parameter) -> None:

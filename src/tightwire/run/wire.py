@@ -87,7 +87,9 @@ class Wire:
 
     def shard(self, loader: DataLoader[T]) -> Share[T]:
         """This worker's batches of a loader (`run.data`); the first loader given is the training data."""
-        world = self._worker.link.world if self.pipeline is None else World()  # all stages see the same batches
+        world, replicas = self._worker.link.world, self.replicas
+        if self.pipeline is not None:  # all stages of a replica see the same batches
+            world = World(world.rank * replicas // world.size, replicas)
         share = Share(loader, world, self._worker.settings.seed, self._drew)
         self._shares.append(share)
         return share
@@ -239,8 +241,7 @@ class Wire:
         agree_on_run(worker, self.model)
         weights = [*self.model.parameters(), *self.model.buffers()]
         worker.assembly.broadcast_([t.detach() for t in weights], Entry("setup", "weights"))
-        split = _split_of(worker.recipe)
-        if split is not None:
+        if (split := _split_of(worker.recipe)) is not None:
             self._pipeline, self._stages = take_seats(self.model, split, worker)
         worker.build()
         if worker.clients:
@@ -257,6 +258,11 @@ class Wire:
     def pipeline(self) -> Runs | None:
         """This worker's stage, if the recipe splits the model so that all workers are given the same batches."""
         return self._pipeline if self._pipeline is not None and self._pipeline.whole_batches else None
+
+    @property
+    def replicas(self) -> int:
+        """How many times a split model is there, each on other batches."""
+        return 1 if (split := _split_of(self._worker.recipe)) is None else split.cut.replicas
 
     def close(self, *, leave: bool = True) -> None:
         """Leave the run at once, without waiting for anybody; ``leave=False`` does not even tell the servers."""

@@ -26,6 +26,7 @@ Effects = list[tuple[str | int, Any]]  # to a server by name, to the views, to a
 
 NOBODY = View("", 0, ())
 _BLANK = -1
+_REST = 5
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Replica:
     acknowledged: int = _BLANK  # everybody behind holds what is up to here
     caught_up: int = 0  # the last view in which this member had all it needs
     stands: bool = False  # whether the view is final; nothing is done in one that is not
+    rest: int = 0  # ticks until the whole state is copied again for the one behind: it is large, and may be on its way
+    longer: int = _REST
     log: dict[int, Request] = field(default_factory=dict)  # applied, not yet acknowledged
     unsent: list[tuple[int, Response | Unknown]] = field(default_factory=list)  # the head's replies, by index
 
@@ -66,7 +69,8 @@ class Replica:
 
     def tick(self) -> Effects:
         """Say again what may have been lost; called every now and then."""
-        effects: Effects = [self._beat()]
+        effects: Effects = [self.beat()]
+        self.rest = max(0, self.rest - 1)
         if not self.stands:
             return effects
         if not self._is_caught_up():
@@ -169,7 +173,8 @@ class Replica:
     def _enter(self, view: View) -> Effects:
         """Another view: what it makes of this server depends on its place."""
         self.view, self.stands = view, False
-        return [self._beat()] if self.me in view.chain else []  # else a spare, or left out: then that is said
+        self.rest, self.longer = 0, _REST
+        return [self.beat()] if self.me in view.chain else []  # else a spare, or left out: then that is said
 
     def _go(self) -> Effects:
         """The view is final: everybody in it looks whether it has all that those before it have."""
@@ -182,7 +187,8 @@ class Replica:
         self.caught_up = self.view.number
         return self._ack(self.index) if self._after() is None else []
 
-    def _beat(self) -> tuple[str, Beat]:
+    def beat(self) -> tuple[str, Beat]:
+        """A sign of life, to the views."""
         return VIEWS, Beat(self.shard, self.me, self.view.number, self.stands, self._is_caught_up())
 
     def _have(self) -> Effects:
@@ -198,6 +204,9 @@ class Replica:
         missing = range(index + 1, self.index + 1)
         if index != _BLANK and all(i in self.log for i in missing):
             return [(after, Sync(self.view.number, index, tuple(self.log[i] for i in missing)))]
+        if self.rest:
+            return []
+        self.rest, self.longer = self.longer, 2 * self.longer
         return [(after, Sync(self.view.number, self.index, state=self.copy(self.machine)))]
 
     def _catch_up(self, sync: Sync) -> Effects:

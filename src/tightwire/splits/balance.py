@@ -110,7 +110,7 @@ def balance(layers: Sequence[Layer], workers: int, machine: Machine | None = Non
 
     >>> plan = balance([Layer("a", 2.0), Layer("b", 2.0), Layer("c", 4.0, columns=100)], 4)
     >>> plan.cut, plan.speedup
-    (Cut(cuts=(1, 2), wide=4, columns=(0, 0, 50, 50)), 4.0)
+    (Cut(cuts=(1, 2), wide=4, columns=(0, 0, 50, 50), replicas=1), 4.0)
     """
     machine = machine or Machine()
     total = sum(layer.seconds for layer in layers)

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.split import AS_IT_COMES, Compensation, Cut, Versions, Work
-from tightwire.splits.timetable import check_cut, columns_of
+from tightwire.splits.timetable import check_cut, columns_of, workers_of
 
 Order = Literal["gpipe", "1f1b"]
 
@@ -49,8 +49,8 @@ class Flush:
 
     @property
     def workers(self) -> int:
-        """One a stage."""
-        return self.stages
+        """One a stage and replica."""
+        return workers_of(self.stages, self.cut)
 
     @property
     def tail(self) -> int:

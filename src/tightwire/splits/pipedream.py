@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from tightwire.algebra.split import AS_IT_COMES, Compensation, Cut, Versions, Work
-from tightwire.splits.timetable import check_cut, columns_of
+from tightwire.splits.timetable import check_cut, columns_of, workers_of
 
 Sync = Literal["none", "vertical"]
 
@@ -58,8 +58,8 @@ class PipeDream:
 
     @property
     def workers(self) -> int:
-        """One a stage."""
-        return self.stages
+        """One a stage and replica."""
+        return workers_of(self.stages, self.cut)
 
     @property
     def tail(self) -> int:

@@ -22,7 +22,7 @@ from typing import ClassVar
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.split import AS_IT_COMES, Compensation, Cut, Versions, Work
 from tightwire.splits.pipedream import one_in_turn
-from tightwire.splits.timetable import check_cut, columns_of
+from tightwire.splits.timetable import check_cut, columns_of, workers_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class TwoVersions:
 
     @property
     def workers(self) -> int:
-        """One a stage."""
-        return self.stages
+        """One a stage and replica."""
+        return workers_of(self.stages, self.cut)
 
     @property
     def tail(self) -> int:

@@ -53,17 +53,17 @@ def seating_of(model: nn.Module, split: Split) -> Seating:
     cut = split.cut
     if not cut.wide:
         cuts = cut.cuts or balanced_cuts([size_of(layer) for layer in layers], split.stages)
-        return _checked(layers, cut.cuts, (0, *cuts, len(layers)), (), split.workers)
+        return _checked(layers, cut.cuts, (0, *cuts, len(layers)), (), split.workers // cut.replicas)
     sizes = [size_of(layer) for layer in layers[:-1]]
     cuts = cut.cuts or (*balanced_cuts(sizes, split.stages - 1), len(layers) - 1)
     if cuts[-1] != len(layers) - 1:
         raise JoinError(f"cuts={cuts}: what is dealt out is the last of {len(layers)} layers alone; end with "
                         f"{len(layers) - 1}")  # fmt: skip
-    loads = [sum(sizes[lo:hi]) for lo, hi in pairwise((0, *cuts))] + [0] * (split.workers - split.stages + 1)
+    loads = [sum(sizes[lo:hi]) for lo, hi in pairwise((0, *cuts))] + [0] * (cut.wide - split.stages + 1)
     units = getattr(layers[-1], "out_features", 0)
     columns = cut.columns or deal(loads, size_of(layers[-1]), units)
     check_columns(layers[-1], columns)
-    return _checked(layers, cut.cuts, (0, *cuts, len(layers)), tuple(columns), split.workers)
+    return _checked(layers, cut.cuts, (0, *cuts, len(layers)), tuple(columns), split.workers // cut.replicas)
 
 
 def _checked(

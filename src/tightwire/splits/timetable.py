@@ -30,6 +30,11 @@ def check_cut(name: str, stages: int, cut: Cut, *, whole: bool = False) -> None:
         raise RecipeError(f"{name}(stages={stages}): there is at least one stage")
     if cut.cuts is not None and len(cut.cuts) != stages - 1:
         raise RecipeError(f"{name}(stages={stages}, cuts={cut.cuts}): {stages} stages have {stages - 1} cuts")
+    if cut.replicas < 1 or (cut.replicas > 1 and stages == 1):
+        raise RecipeError(
+            f"{name}(stages={stages}, replicas={cut.replicas}): stages are there once or more; one stage on several "
+            "workers is data parallelism, sync-sgd"
+        )
     if whole and cut.wide:
         raise RecipeError(
             f"{name}(wide={cut.wide}): only layerwise deals the last layer out over several workers; use it"
@@ -48,7 +53,7 @@ def check_cut(name: str, stages: int, cut: Cut, *, whole: bool = False) -> None:
 
 def workers_of(stages: int, cut: Cut) -> int:
     """A worker for each stage; where the last layer is dealt out, its workers, who also keep the other stages."""
-    return cut.wide or stages
+    return (cut.wide or stages) * cut.replicas
 
 
 def columns_of(split: Split, minibatches: int, ticks: int) -> Iterator[tuple[Work, ...]]:

@@ -8,8 +8,8 @@ convolutions on its own b examples, and holds 1/K of the units of every fully co
     c   K passes; in pass i everybody sends its i-th b/K examples to all
 
 In b one sender's wire is the bottleneck of a pass, in c all senders share it: b·A against b·A/K numbers, with A the
-size of the last convolution's result. Weights of the fully connected layers may be updated after every pass (b examples),
-while convolutions are updated once (K·b): ``update="each pass"``.
+size of the last convolution's result. Weights of the fully connected layers may be updated after every pass (b
+examples), while convolutions are updated once (K·b): ``update="each pass"``.
 
 Krizhevsky: One Weird Trick for Parallelizing Convolutional Neural Networks. arXiv 1404.5997.
 """
