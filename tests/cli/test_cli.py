@@ -53,7 +53,22 @@ def test_help_is_fast_and_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["recipes", "plan", "train", "compare", "report", "resume", "server", "keys", "lab", "bench", "doctor"]
+    "command",
+    [
+        "recipes",
+        "plan",
+        "train",
+        "compare",
+        "report",
+        "resume",
+        "server",
+        "keys",
+        "lab",
+        "chaos",
+        "search",
+        "bench",
+        "doctor",
+    ],
 )
 def test_every_command_teaches(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
