@@ -125,6 +125,15 @@ def test_when_the_middle_dies_its_neighbours_close_the_gap() -> None:
     assert marks(tail) == {Mark(0, 0): 1}
 
 
+def test_a_state_that_comes_late_sets_nobody_back() -> None:
+    head, tail = pair()
+    head.rest = 0
+    ((_, old),) = told(head, Have(2, -1))
+    told(tail, told(head, request(0))[0][1], View("x", 3, (A, B)), Go("x", 3))
+    told(tail, old._replace(view=3))
+    assert tail.index == 1 and marks(tail) == {Mark(0, 0): 1}
+
+
 def test_who_is_left_out_forgets_and_offers_itself_anew() -> None:
     _, tail = pair()
     told(tail, View("x", 3, (A,)), Buried("x", B))

@@ -143,7 +143,11 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]
                 frames = expect(table, service.guard.limits.message_nbytes)
                 held.enter_context(service.guard.memory(peer, sum(frame.nbytes for frame in frames)))
                 segment = service.borrowed.find(rank, envelope["memory"]) if "memory" in envelope else None
-                tensors = receive(reader, table) if segment is None else segment.up.tensors(frames)
+                if segment is None:
+                    tensors = receive(reader, table)
+                else:
+                    drain(reader)  # there is nothing in it, but an answer before its end would be lost
+                    tensors = segment.up.tensors(frames)
             case _:
                 raise PayloadError("a request says whom it is for, who asks, and how long it may take")
         if context.is_cancelled():

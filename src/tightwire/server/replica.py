@@ -213,7 +213,7 @@ class Replica:
         if self._is_caught_up():
             return []
         effects: Effects = []
-        if sync.state is not None:
+        if sync.state is not None and sync.place > self.index:  # an answer of long ago does not set us back
             self.machine, self.index = self.revive(sync.state), sync.place
             self.log = {}
         for index, request in enumerate(sync.entries, sync.place + 1):
