@@ -77,6 +77,8 @@ class Replica:
             effects += self._have()
         if (after := self._after()) is not None:
             effects += [(after, Forward(self.view.number, index, entry)) for index, entry in self.log.items()]
+            if self.acknowledged < self.index and self.acknowledged + 1 not in self.log:
+                effects.append((after, Sync(self.view.number, self.index)))  # a state came in between: is it there too?
         return effects
 
     # ── the place in the chain ────────────────────────────────────────────────────────────────────────────────────
@@ -210,19 +212,18 @@ class Replica:
         return [(after, Sync(self.view.number, self.index, state=self.copy(self.machine)))]
 
     def _catch_up(self, sync: Sync) -> Effects:
-        if self._is_caught_up():
-            return []
+        """Take what the one before has more than this one; an answer of long ago sets nobody back."""
         effects: Effects = []
-        if sync.state is not None and sync.place > self.index:  # an answer of long ago does not set us back
-            self.machine, self.index = self.revive(sync.state), sync.place
-            self.log = {}
+        if sync.state is not None and sync.place > self.index:
+            self.machine, self.index, self.log = self.revive(sync.state), sync.place, {}
         for index, request in enumerate(sync.entries, sync.place + 1):
             if index == self.index + 1:
                 effects += self._apply(request)
+        if self.machine is None or self.index < sync.place:
+            return effects + self._have()
         self.caught_up = self.view.number
-        if self._after() is None:
-            effects += self._ack(self.index) or self._tell_before()
-        return effects
+        acknowledged = self._ack(self.index) if self._after() is None else []
+        return effects + (acknowledged or self._tell_before())
 
     def _forget(self) -> Effects:
         """Left out: what this server knows may be wrong by now. It offers itself anew."""
