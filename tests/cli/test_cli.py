@@ -35,6 +35,7 @@ def shell(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Comp
     )
 
 
+@pytest.mark.processes  # timed: alone on the machine
 def test_help_is_fast_and_imports_nothing_heavy() -> None:
     probe = (
         "import sys, runpy; sys.argv = ['tightwire', '--help']\n"
