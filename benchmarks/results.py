@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import sections_async as asyncs
 from benchmarks import sections_compress as small
+from benchmarks import sections_plan as plan
 from benchmarks import sections_search as search
 from benchmarks import sections_shrink as files
 from benchmarks import sections_split as split
@@ -60,12 +61,16 @@ SECTIONS = {
     "stragglers": asyncs.stragglers,
     "server": asyncs.server,
     "server_lab": asyncs.server_lab,
+    "attack": asyncs.attack,
+    "lab_servers": asyncs.lab_servers,
     "ptb": training.ptb,
     "asynchrony": asyncs.asynchrony,
     "table1": split.table1,
     "frames": split.frames,
     "pipelines_2": split.pipelines,
     "pipelines_4": split.pipelines,
+    "predict": plan.predict,
+    "simulate": plan.simulate,
     "shrink": files.shrink,
     "file_size": small.file_size,
     "run_compressed": small.run_compressed,

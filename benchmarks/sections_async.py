@@ -159,3 +159,36 @@ def server_lab(record: dict[str, Any]) -> str:
         f"{many['nbytes'] // 10**6} MB each, hosts at {many['rate']}: "
         f"{one:.1f} MB/s with one server, {two:.1f} with two, **{many['times']:.2f}** times.\n"
     )
+
+
+_BUSY = {"computing": "that compute", "saturating": "that only push"}
+
+
+def attack(record: dict[str, Any]) -> str:
+    """What attackers cost honest workers."""
+    kept = {name: record[name] for name in ("computing", "saturating")}
+    rows: list[list[object]] = [
+        [_BUSY[name], f"{row['pushes_per_second']:.0f}", f"{row['pushes_per_second_under_attack']:.0f}",
+         f"**{row['rate_kept']:.2f}**", f"{row['attacks_per_second']:.0f}"]
+        for name, row in kept.items()
+    ]  # fmt: skip
+    return (
+        f"## A server under attack\n\n{record['workers']} workers that push {record['push_nbytes'] / 1e6:g} MB (those "
+        "that compute every 20 ms), while somebody tries wrong tokens, plain text, noise, an expired certificate, broken "
+        "streams and malformed messages:\n\n"
+        + table(["workers", "pushes a second", "under attack", "kept", "attempts a second"], rows)
+    )
+
+
+def lab_servers(record: dict[str, Any]) -> str:
+    """The asynchronous recipes over Flight between hosts, next to one process."""
+    rows: list[list[object]] = [
+        [f"`{row['recipe']}`", f"{100 * row['accuracy_in_one_process']:.1f}%", f"{100 * row['accuracy_on_hosts']:.1f}%",
+         f"{row['measured_over_ledger_tx']:.3f}"]
+        for row in record["rows"]
+    ]  # fmt: skip
+    return (
+        f"## Servers between hosts: accuracy and bytes\n\ndigits, {record['workers']} hosts of the lab at "
+        f"{record['link']}, TLS; the kernel's counters ÷ the ledger; means over seeds:\n\n"
+        + table(["recipe", "in one process", "on hosts", "measured ÷ ledger"], rows)
+    )
