@@ -174,8 +174,8 @@ def attack(record: dict[str, Any]) -> str:
     ]  # fmt: skip
     return (
         f"## A server under attack\n\n{record['workers']} workers that push {record['push_nbytes'] / 1e6:g} MB (those "
-        "that compute every 20 ms), while somebody tries wrong tokens, plain text, noise, an expired certificate, broken "
-        "streams and malformed messages:\n\n"
+        "that compute every 20 ms), while somebody tries wrong tokens, plain text, noise, an expired certificate, "
+        "broken streams and malformed messages:\n\n"
         + table(["workers", "pushes a second", "under attack", "kept", "attempts a second"], rows)
     )
 
