@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 from tightwire.algebra.errors import PayloadError, UnknownMemory
+from tightwire.links import flight_client
 from tightwire.links.desk import Desk
+from tightwire.links.flight import send
 from tightwire.links.flight_client import Caller
 from tightwire.links.frames import announce, expect
 from tightwire.links.same_host import LEAST_NBYTES, Borrowed, Lender, Loan, answer
@@ -223,6 +226,18 @@ def test_a_server_that_has_forgotten_is_told_again() -> None:
         service.borrowed.forget(1)
         total = caller.ask("adder", Import(1, said(1), True), 5.0).state
         assert all(torch.allclose(total[name], 3 * value) for name, value in said(1).items())
+        assert len(service.borrowed) == 1
+
+
+def test_a_question_is_heard_to_its_end_before_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(writer: Any, tensors: Any) -> None:
+        time.sleep(0.05)  # a server that answered now would be done before we are, and Flight would drop its answer
+        send(writer, tensors)
+
+    monkeypatch.setattr(flight_client, "send", slowly)
+    with adding() as (service, caller):
+        for _ in range(4):
+            caller.ask("adder", Import(1, said(1), True), 5.0)
         assert len(service.borrowed) == 1
 
 
