@@ -230,15 +230,27 @@ def test_a_server_that_has_forgotten_is_told_again() -> None:
 
 
 def test_a_question_is_heard_to_its_end_before_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flight drops an answer that comes while the question is still being written."""
+    answered: list[int] = []
+    handle = Adder.handle
+    before: list[int] = []
+
+    def counting(adder: Adder, event: Import) -> list[tuple[int, Exported]]:
+        answered.append(1)
+        return handle(adder, event)
+
     def slowly(writer: Any, tensors: Any) -> None:
-        time.sleep(0.05)  # a server that answered now would be done before we are, and Flight would drop its answer
+        time.sleep(0.05)
+        before.append(len(answered))
         send(writer, tensors)
 
+    monkeypatch.setattr(Adder, "handle", counting)
     monkeypatch.setattr(flight_client, "send", slowly)
     with adding() as (service, caller):
-        for _ in range(4):
+        for _ in range(3):
             caller.ask("adder", Import(1, said(1), True), 5.0)
         assert len(service.borrowed) == 1
+    assert before == [0, 1, 2]
 
 
 def test_nothing_is_left_when_a_worker_leaves() -> None:
