@@ -35,6 +35,13 @@ def test_a_slow_wire_is_told_what_gains_how_much_and_what_that_changes() -> None
     assert re.search(r"below [\d.]+ [MG]bit/s use dgc.*; above it sync-sgd", text)
 
 
+def test_workers_that_are_slower_together_than_one_are_told_so() -> None:
+    found = plan("0.1mbit")
+    slower = found.chosen.advised.prediction.speedup < 1
+    assert slower and "One worker alone is faster" in " ".join(advice(found))
+    assert "One worker alone" not in " ".join(advice(plan("100gbit")))
+
+
 def test_the_cheapest_number_of_workers_is_chosen_for_cost() -> None:
     found = plan("1gbit", Aim("cost", 10**6))
     assert found.chosen.workers == 1

@@ -68,6 +68,8 @@ def advice(plan: Plan) -> list[str]:
     best = max(ranking.rows, key=lambda row: row.prediction.samples_per_s)
     if best.prediction.speedup < 1:
         lines.append("No recipe is faster on these workers than one worker alone: use one.")
+    elif use.prediction.speedup < 1:
+        lines.append("One worker alone is faster than these are together by any recipe that keeps the steps.")
     return [*lines, f"By bandwidth: {say(plan.sweep.reigns)}."]
 
 
