@@ -58,6 +58,19 @@ def test_a_teacher_is_followed() -> None:
     assert agreement > 0.95 and evaluate(teacher, some).accuracy < 0.9
 
 
+def test_a_warmer_teacher_tells_more_of_its_second_thoughts() -> None:
+    some, apart = Examples(torch.ones(64, 1), torch.zeros(64, dtype=torch.long)), []
+    for temperature in (1.0, 4.0):
+        teacher, model = nn.Linear(1, 3), nn.Linear(1, 3)
+        for network, bias in ((teacher, [12.0, 4.0, -4.0]), (model, [0.0, 0.0, 0.0])):
+            nn.init.zeros_(network.weight)
+            network.bias.data = torch.tensor(bias)
+        train(model, some, Training(epochs=30, batch=64, lr=0.1, soft=1.0, temperature=temperature), teacher=teacher)
+        answer = model(some.x_N[0]).detach()
+        apart.append(float(answer[1] - answer[2]))
+    assert 0 <= 3 * apart[0] < apart[1] < 8  # the teacher's is 8
+
+
 def test_a_part_to_decide_by_is_apart() -> None:
     some = Examples(torch.arange(24.0)[:, None], torch.arange(24))
     rest, part = some.cut(12)

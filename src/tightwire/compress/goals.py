@@ -21,17 +21,21 @@ from tightwire.compress.shared_weights import SharedWeights
 from tightwire.compress.size import Sizer, dense_nbytes
 
 _VALUE_BITS = 3.2
+_TENSOR_NBYTES = 32  # in the header, checksum and codebook of a tensor, or nearly so
 _MOST_BIT_COST = 0.2
 _HALVINGS = 12
 _CHOICES = tuple((k, cost) for k in (4, 8, 16, 32, 64) for cost in (0.0, 0.02, 0.08))
 
 
-def density_for(ratio: float, model: nn.Module) -> float:
-    """The density at which a file of about 1/ratio of the dense bytes is to be expected."""
+def density_for(ratio: float, model: nn.Module, *, number_nbytes: int = 2) -> float:
+    """The density at which a file of about 1/ratio of the dense bytes is to be expected.
+
+    ``number_nbytes`` is what a number takes that is not shared (a bias, a norm): 2 for halves.
+    """
     weights = prunable(model)
     count = sum(weight.numel() for weight in weights.values())
-    numbers = {name: t.numel() for name, t in model.state_dict().items() if t.is_floating_point()}
-    rest = 4 * sum(numel for name, numel in numbers.items() if name not in weights)
+    others = [t.numel() for name, t in model.state_dict().items() if t.is_floating_point() and name not in weights]
+    rest = number_nbytes * sum(others) + _TENSOR_NBYTES * (len(others) + len(weights))
     room = 8 * (dense_nbytes(model) / ratio - rest)
     low, high = 0.0, 1.0
     if room <= 0:

@@ -6,7 +6,7 @@
                    └ pruned along a schedule while it is trained; in rungs, if a loss is the goal
 
 Han, Mao, Dally: Deep Compression. ICLR 2016, arXiv 1510.00149. Each stage is kept in a work folder when it is done, and
-is not done twice.
+is not done twice; a training is kept there every half minute.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Pipeline:
 
     def _prune(self, density: float | None = None, stage: str = "1-prune") -> Shared:
         density = self._density() if density is None else density
-        if density is None and not self.plan.layers:
+        if density is None and not self.plan.layers and self.plan.quality is None:
             return {}
         target = self.plan.target(density or 1.0)
         if self.sets is None:
@@ -156,12 +156,14 @@ class Pipeline:
             return {}
         held = Gradual(self.model, target, until=self.plan.until)
         train(self.model, self.sets.train, self.plan.retrain, constraint=held, teacher=self._teacher,
-              told=lambda done, total: self.told(stage, done, total))  # fmt: skip
+              told=lambda done, total: self.told(stage, done, total), keep=self.work.unfinished(stage))  # fmt: skip
         return {}
 
     def _density(self) -> float | None:
-        if self.plan.density is None and self.plan.ratio is not None and self.sets is not None:
-            return density_for(self.plan.ratio, self.model)
+        found = self.plan.density is not None or self.plan.quality is not None
+        if not found and self.plan.ratio is not None and self.sets is not None:
+            nbytes = 2 if self.plan.numbers == "half" else 4
+            return density_for(self.plan.ratio, self.model, number_nbytes=nbytes)
         return self.plan.density
 
     def _share(self, room: float | None = None) -> Shared:
@@ -181,7 +183,7 @@ class Pipeline:
         centroids = Centroids(self.model, shared)
         if self.sets is not None and self.plan.polish.epochs > 0:
             train(self.model, self.sets.train, self.plan.polish, constraint=centroids, teacher=self._teacher,
-                  told=lambda done, total: self.told(stage, done, total))  # fmt: skip
+                  told=lambda done, total: self.told(stage, done, total), keep=self.work.unfinished(stage))  # fmt: skip
         if self.plan.numbers == "float":
             return centroids.shared()
         round_rest_(self.model, shared)

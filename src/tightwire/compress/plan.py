@@ -1,6 +1,7 @@
 """What `shrink` is asked to do, as one value that is saved with its work.
 
 density, by, pattern     what pruning reaches, counted how, in which groups
+quality                  or: weights below so many deviations of their layer go (Han's q)
 centroids, bit_cost      how many values a layer may share, and what a bit of the file weighs against exactness
 ratio | max_loss         or: what to reach, and the rest is found; most_nbytes: what the file may not exceed
 retrain, polish          how the network is trained while it is pruned, and how its centroids are trained
@@ -29,6 +30,7 @@ class Plan:
     density: float | None = None
     by: Literal["layer", "network", "adaptive"] = "adaptive"
     layers: Mapping[str, float] = field(default_factory=dict)  # densities of single layers, instead
+    quality: float | None = None  # thresholds in deviations of each layer, instead
     pattern: str = "fine"
     layer_patterns: Mapping[str, str] = field(default_factory=dict)
     schedule: str = "cubic"
@@ -47,6 +49,10 @@ class Plan:
         """Refuse what cannot be done."""
         if self.density is not None and not 0 < self.density <= 1:
             raise CompressError(f"density={self.density}: keep more than nothing and at most everything (1)")
+        if self.quality is not None and self.quality <= 0:
+            raise CompressError(f"quality={self.quality}: a threshold lies above 0 deviations of a layer's weights")
+        if self.quality is not None and (self.density is not None or self.layers or self.max_loss is not None):
+            raise CompressError("thresholds by quality decide the density; leave out --prune and --max-loss")
         if self.ratio is not None and self.max_loss is not None:
             raise CompressError("a target ratio and a loss that is borne are two goals; give one of them")
         if self.ratio is not None and self.ratio <= 1:
@@ -67,6 +73,8 @@ class Plan:
         if self.layers:
             own = {name: parse_pattern(text) for name, text in self.layer_patterns.items()}
             return Target(dict(self.layers), "layer", schedule, pattern, own)
+        if self.quality is not None:
+            return Target(self.quality, "quality", schedule, pattern)
         return Target(density, self.by, schedule, pattern)
 
     def k(self, layer: str) -> int:

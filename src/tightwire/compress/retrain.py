@@ -1,18 +1,22 @@
 """Training, retraining and evaluation for compression: one plain loop over tensors that lie on the device.
 
-    batch of indices → forward → loss → backward → the constraint's say → optimizer → the constraint's say
+    the constraint decides → batch of places → forward → loss → backward → it masks → optimizer → it writes back
 
 A constraint keeps what compression has decided (masks, shared weights) while an optimizer of torch works. Everything is
-drawn from one seed, so a stage that was killed and started anew ends with the same weights on the same machine.
-Soft targets: Hinton, Vinyals, Dean: Distilling the Knowledge in a Neural Network. arXiv 1503.02531.
+drawn from one seed, and an unfinished training can be kept in a file and gone on with, so a stage that was killed ends
+with the same weights on the same machine. On a GPU images lie channel by channel within a pixel, and a step is recorded
+and replayed (`compress.replay`): it is the same step.
+Soft targets: (1 − s)·loss + s·T²·loss against softmax(teacher / T). Hinton, Vinyals, Dean: Distilling the Knowledge in
+a Neural Network. arXiv 1503.02531.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import cos, pi
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 import torch
@@ -21,6 +25,8 @@ from torch.nn import functional as F
 
 from tightwire.compress.augment import Augment
 from tightwire.compress.errors import CompressError
+from tightwire.compress.replay import Replay
+from tightwire.compress.unfinished import Kept, Unfinished
 
 Told: TypeAlias = Callable[[int, int], None]
 _EVALUATED = 1000  # samples at a time
@@ -46,7 +52,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. ``soft`` is the share of a teacher's answers in the targets."""
+    """How to train. ``soft`` is the share of a teacher's answers in the targets, ``temperature`` evens them out."""
 
     epochs: float = 10.0
     batch: int = 128
@@ -56,12 +62,13 @@ class Training:
     weight_decay: float = 0.0
     rate: Literal["cosine", "constant"] = "cosine"
     soft: float = 0.0
+    temperature: float = 1.0
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0
 
 
-class Constraint(Protocol):
-    """What compression holds on to while an optimizer works."""
+class Constraint(Kept, Protocol):
+    """What compression holds on to while an optimizer works. Only `decide` may make tensors of new sizes or places."""
 
     def parameters(self) -> list[nn.Parameter]:
         """What the optimizer trains."""
@@ -69,8 +76,11 @@ class Constraint(Protocol):
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
         """The optimizer is made; training begins."""
 
-    def before_step(self, passed: float) -> None:
-        """Gradients are there, not applied; ``passed`` is the part of training that is over."""
+    def decide(self, passed: float) -> None:
+        """Between two steps: change what is held; ``passed`` is the part of training that is over."""
+
+    def before_step(self) -> None:
+        """Gradients are there, not applied."""
 
     def after_step(self) -> None:
         """The optimizer has moved its parameters."""
@@ -89,11 +99,47 @@ class Free:
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Nothing to do."""
 
-    def before_step(self, passed: float) -> None:
+    def decide(self, passed: float) -> None:
+        """Nothing to decide."""
+
+    def before_step(self) -> None:
         """Nothing to hold."""
 
     def after_step(self) -> None:
         """Nothing to restore."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing to remember."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Nothing was remembered."""
+
+
+@dataclass(eq=False)
+class _Step:
+    """One step of training; it waits for nothing on the host, so that it can be recorded."""
+
+    model: nn.Module
+    examples: Examples
+    settings: Training
+    held: Constraint
+    teacher: nn.Module | None
+    optimizer: torch.optim.Optimizer
+    random: torch.Generator
+
+    def __call__(self, place_B: Tensor) -> None:
+        x_B, y_B = self.examples.x_N[place_B], self.examples.y_N[place_B]
+        if self.examples.augment is not None:
+            x_B = self.examples.augment(x_B, self.random)
+        for parameter in (*self.model.parameters(), *self.held.parameters()):
+            parameter.grad = None
+        with _cast(x_B.device, self.settings):
+            loss = _loss(self.model, _laid(x_B), y_B, self.teacher, self.settings)
+        loss.backward()
+        self.held.before_step()
+        self.optimizer.step()
+        self.held.after_step()
 
 
 def train(
@@ -104,59 +150,92 @@ def train(
     constraint: Constraint | None = None,
     teacher: nn.Module | None = None,
     told: Told | None = None,
+    keep: Path | None = None,
 ) -> None:
-    """Train ``model`` in place; ``told`` hears of every step (steps taken, steps in all)."""
-    held = constraint or Free(model)
-    optimizer = _optimizer(held.parameters(), settings)
-    held.begin(optimizer)
+    """Train ``model`` in place; ``told`` hears of every step (steps taken, steps in all).
+
+    ``keep`` is a file in which an unfinished training is kept; if it is there, training goes on from it.
+    """
+    held, device = constraint or Free(model), examples.x_N.device
     steps = max(1, round(settings.epochs * (len(examples) // settings.batch or 1)))
-    device = examples.x_N.device
-    random = torch.Generator(device).manual_seed(settings.seed)
+    with _in_training(model, teacher, device):
+        optimizer = _optimizer(held.parameters(), settings, device)
+        held.begin(optimizer)
+        random = torch.Generator(device).manual_seed(settings.seed)
+        once = _Step(model, examples, settings, held, teacher, optimizer, random)
+        unfinished = Unfinished(keep, f"{settings} {len(examples)}", model, optimizer, held, once)
+        done = unfinished.load()
+        take = Replay(once) if device.type == "cuda" else once
+        for step, place_B in enumerate(_places(len(examples), settings, steps, device)):
+            if step >= done:
+                held.decide(step / steps)
+                _set_rate(optimizer, settings, step / steps)
+                take(place_B)
+                unfinished.save_at_times(step + 1)
+            if told is not None:
+                told(step + 1, steps)
+    unfinished.end()
+
+
+@contextmanager
+def _in_training(model: nn.Module, teacher: nn.Module | None, device: torch.device) -> Iterator[None]:
+    """The model's mode, and on a GPU how images and filters lie in memory; as they were, afterwards."""
     was_training = model.training
     model.train()
-    for step, index_B in enumerate(_indices(len(examples), settings, steps)):
-        _set_rate(optimizer, settings, step / steps)
-        place_B = index_B.to(device)
-        x_B, y_B = examples.x_N[place_B], examples.y_N[place_B]
-        if examples.augment is not None:
-            x_B = examples.augment(x_B, random)
-        with _cast(device, settings):
-            loss = _loss(model, x_B, y_B, teacher, settings.soft)
-        optimizer.zero_grad(set_to_none=True)
-        for parameter in model.parameters():
-            parameter.grad = None
-        loss.backward()
-        held.before_step(step / steps)
-        optimizer.step()
-        held.after_step()
-        if told is not None:
-            told(step + 1, steps)
-    model.train(was_training)
+    networks = [network for network in (model, teacher) if network is not None and _of_images(network, device)]
+    for network in networks:
+        _lay(network, torch.channels_last)
+    try:
+        yield
+    finally:
+        for network in networks:
+            _lay(network, torch.contiguous_format)
+        model.train(was_training)
 
 
-def _optimizer(parameters: list[nn.Parameter], settings: Training) -> torch.optim.Optimizer:
+def _lay(network: nn.Module, how: torch.memory_format) -> None:
+    network.to(memory_format=how)  # type: ignore[call-overload]
+
+
+def _of_images(network: nn.Module, device: torch.device) -> bool:
+    """Whether a network's filters may lie so: on a GPU, and none for volumes."""
+    return device.type == "cuda" and all(parameter.ndim < 5 for parameter in network.parameters())
+
+
+def _laid(x_B: Tensor) -> Tensor:
+    """Images on a GPU as the network's filters lie."""
+    images = x_B.device.type == "cuda" and x_B.ndim == 4
+    return x_B.contiguous(memory_format=torch.channels_last) if images else x_B
+
+
+def _optimizer(parameters: list[nn.Parameter], settings: Training, device: torch.device) -> torch.optim.Optimizer:
+    gpu = device.type == "cuda"
+    lr = torch.tensor(settings.lr, device=device) if gpu else settings.lr
     if settings.optimizer == "adamw":
-        return torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+        return torch.optim.AdamW(parameters, lr, weight_decay=settings.weight_decay, fused=True, capturable=gpu)
     if settings.optimizer == "sgd":
         return torch.optim.SGD(
-            parameters, settings.lr, settings.momentum, weight_decay=settings.weight_decay, nesterov=True, fused=True
+            parameters, lr, settings.momentum, weight_decay=settings.weight_decay, nesterov=True, fused=True
         )
     raise CompressError(f"optimizer={settings.optimizer!r} is not known; choose adamw or sgd")
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, settings: Training, passed: float) -> None:
-    factor = 0.5 * (1 + cos(pi * passed)) if settings.rate == "cosine" else 1.0
+    rate = settings.lr * (0.5 * (1 + cos(pi * passed)) if settings.rate == "cosine" else 1.0)
     for group in optimizer.param_groups:
-        group["lr"] = settings.lr * factor
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
-def _indices(count: int, settings: Training, steps: int) -> Iterator[Tensor]:
+def _places(count: int, settings: Training, steps: int, device: torch.device) -> Iterator[Tensor]:
     """Batches of a new order every epoch; what does not fill a batch waits for another epoch's order."""
     order = torch.Generator().manual_seed(settings.seed)
     batch = min(settings.batch, count)
     taken = 0
     while taken < steps:
-        permuted = torch.randperm(count, generator=order)
+        permuted = torch.randperm(count, generator=order).to(device)
         for first in range(0, count - batch + 1, batch):
             yield permuted[first : first + batch]
             taken += 1
@@ -164,14 +243,15 @@ def _indices(count: int, settings: Training, steps: int) -> Iterator[Tensor]:
                 return
 
 
-def _loss(model: nn.Module, x_B: Tensor, y_B: Tensor, teacher: nn.Module | None, soft: float) -> Tensor:
+def _loss(model: nn.Module, x_B: Tensor, y_B: Tensor, teacher: nn.Module | None, settings: Training) -> Tensor:
     answer = model(x_B).float()
     hard = F.cross_entropy(answer, y_B)
+    soft, heat = settings.soft, settings.temperature
     if teacher is None or soft == 0:
         return hard
     with torch.no_grad():
-        target = teacher(x_B).float().softmax(-1)
-    return (1 - soft) * hard + soft * F.cross_entropy(answer, target)
+        target = (teacher(x_B).float() / heat).softmax(-1)
+    return (1 - soft) * hard + soft * heat**2 * F.cross_entropy(answer / heat, target)
 
 
 def _cast(device: torch.device, settings: Training) -> AbstractContextManager[object]:

@@ -3,9 +3,11 @@
     plan.json                              what was asked for, of which network
     1-prune.safetensors  1-prune.json      the network after the stage; its figures
     2-share.safetensors  2-share.json      …
+    3-polish.unfinished                    a training that was cut off (`unfinished`)
 
 A stage is done when its JSON is there; both files are written beside their place and moved into it, the tensors first.
-A killed process leaves finished stages, and the next one begins after the last of them.
+A killed process leaves finished stages, and the next one begins after the last of them, within the training of the
+stage after it if that was cut off.
 """
 
 from __future__ import annotations
@@ -62,6 +64,10 @@ class Work:
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise CompressError(f"stage {stage} in {self.folder} cannot be read ({error}); --overwrite it") from None
         return figures, _shared(tensors, figures.get("shapes", {}))
+
+    def unfinished(self, stage: str) -> Path | None:
+        """Where a stage's training is kept until it has ended."""
+        return None if self.folder is None else self.folder / f"{stage}.unfinished"
 
     def save(
         self, stage: str, model: nn.Module, figures: Mapping[str, Any], shared: Mapping[str, SharedWeights]

@@ -74,10 +74,11 @@ def test_gradual_pruning_ends_at_its_density_and_only_ever_prunes(schedule: obje
     seen = []
 
     class Watched:
-        parameters, begin, after_step = held.parameters, held.begin, held.after_step
+        parameters, begin, before_step, after_step = held.parameters, held.begin, held.before_step, held.after_step
+        state, restore = held.state, held.restore
 
-        def before_step(self, passed: float) -> None:
-            held.before_step(passed)
+        def decide(self, passed: float) -> None:
+            held.decide(passed)
             seen.append({name: mask.clone() for name, mask in held.masks.items()})
 
     train(model, examples, Training(epochs=2, batch=16, lr=0.01), constraint=Watched())

@@ -22,6 +22,7 @@ from tightwire.compress.prune.patterns import Pattern, fine
 from tightwire.compress.prune.schedules import Schedule, cubic
 
 Change: TypeAlias = Callable[[float], float]
+_STEP, _DONE = ":step", ":done"  # no parameter has such a name
 
 
 @dataclass(frozen=True)
@@ -88,21 +89,34 @@ class Gradual:
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Prune what is due at once."""
         self._optimizer = optimizer
-        self._prune(0.0)
+        self._held = Masks(self._model, self._due(0.0))
+        self._held.clear_(optimizer)
+        self._done = self._until == 0
 
-    def before_step(self, passed: float) -> None:
-        """Prune more if it is time; mask the gradients."""
+    def decide(self, passed: float) -> None:
+        """Prune more if it is time."""
         self._step += 1
         if not self._done and (passed >= self._until or self._step % self._every == 0):
-            self._prune(passed)
+            self._done = passed >= self._until
+            self._held.change_(self._due(passed))
+            self._held.clear_(self._optimizer)
+
+    def before_step(self) -> None:
+        """Mask the gradients."""
         self._held.mask_gradients_()
 
     def after_step(self) -> None:
         """What has neither gradient nor momentum has not moved."""
 
-    def _prune(self, passed: float) -> None:
-        self._done = passed >= self._until
+    def state(self) -> dict[str, Tensor]:
+        """The masks, and how far pruning is."""
+        return {**self._held.masks, _STEP: torch.tensor(self._step), _DONE: torch.tensor(self._done)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Masks as they were; the weights are restored by whoever trains."""
+        self._step, self._done = int(state[_STEP]), bool(state[_DONE])
+        self._held.change_({name: mask for name, mask in state.items() if name not in (_STEP, _DONE)})
+
+    def _due(self, passed: float) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = dict(prunable(self._model))
-        due = self._target.masks(weights, 1.0 if self._done else passed / self._until)
-        self._held = Masks(self._model, due)
-        self._held.clear_(self._optimizer)
+        return self._target.masks(weights, 1.0 if passed >= self._until else passed / self._until)

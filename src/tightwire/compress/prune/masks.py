@@ -41,12 +41,18 @@ class Masks:
             if mask.shape != self._parameters[name].shape:
                 shape = tuple(self._parameters[name].shape)
                 raise CompressError(f"the mask of {name} has shape {tuple(mask.shape)}, the weight {shape}")
-            self._masks[name] = mask.to(self._parameters[name].device, torch.bool)
+            own = torch.empty_like(self._parameters[name], requires_grad=False)
+            self._masks[name] = own.copy_(mask != 0)  # a number for each weight, for the loops over many tensors
 
     @property
     def masks(self) -> dict[str, Tensor]:
         """Every mask by name."""
-        return dict(self._masks)
+        return {name: mask != 0 for name, mask in self._masks.items()}
+
+    def change_(self, masks: Mapping[str, Tensor]) -> None:
+        """Other masks of the same parameters, in the same memory."""
+        for name, mask in masks.items():
+            self._masks[name].copy_(mask != 0)
 
     @torch.no_grad()
     def clear_(self, optimizer: Optimizer | None = None) -> None:

@@ -61,7 +61,10 @@ class Centroids:
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Nothing to prepare: with `before_step` and `after_step`, a constraint of `retrain.train`."""
 
-    def before_step(self, passed: float) -> None:
+    def decide(self, passed: float) -> None:
+        """Assignments are held; nothing is decided any more."""
+
+    def before_step(self) -> None:
         """Sum the gradients."""
         self.gather_()
 
@@ -88,6 +91,17 @@ class Centroids:
             flat_N = torch.zeros_like(layer.weight).flatten()
             flat_N[layer.place_S] = layer.center_K[layer.code_S]
             layer.weight.copy_(flat_N.view_as(layer.weight))
+
+    def state(self) -> dict[str, Tensor]:
+        """The centroids."""
+        return {name: layer.center_K for name, layer in self._layers.items()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Centroids as they were, and the weights with them."""
+        for name, center_K in state.items():
+            self._layers[name].center_K.copy_(center_K)
+        self.write_()
 
     def shared(self) -> dict[str, SharedWeights]:
         """The tensors as they are now; centroids that overtook each other are sorted, and the codes with them."""
