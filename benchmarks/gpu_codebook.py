@@ -1,6 +1,6 @@
-"""A vector times a matrix of codes on a GPU, by CUDA events: every way of looking codes up, beside cuBLAS.
+"""A vector times a matrix of codes on a GPU, by CUDA events, in programs of several shapes, beside cuBLAS.
 
-    python -m benchmarks.gpu_codebook [--side 8192] [--rounds 200]
+    python -m benchmarks.gpu_codebook [--side 8192] [--rounds 100]
 
 Inputs rotate: as many copies of the weights as exceed the GPU's cache four times, so that every call reads from memory.
 Calls are captured into a CUDA graph, one after another, so that launching costs the device nothing; the time of one
@@ -12,29 +12,19 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.harness import write
-from tightwire.kernels import triton_codebook, triton_spread
-from tightwire.kernels.codebook import ListedCodes, PackedCodes, listed, packed, spread, times, vector, ways_for
+from tightwire.kernels import triton_tiles
+from tightwire.kernels.codebook import ListedCodes, PackedCodes, listed, packed, tiles, times
 
 CUDA = torch.device("cuda")
 L2_NBYTES = 50 << 20
-SPREAD_SHAPES = [(4, 4), (2, 8), (8, 2), (4, 2), (4, 1), (8, 4), (2, 4), (4, 8)]  # rows at a time, how many times
-SHAPES = [
-    (16, 128, 4),
-    (32, 128, 4),
-    (16, 256, 4),
-    (16, 128, 8),
-    (32, 128, 8),
-    (64, 128, 8),
-    (8, 256, 8),
-    (16, 512, 8),
-    (8, 128, 4),
-]
+SHAPES = [(2, 8), (1, 8), (4, 8), (2, 16), (1, 16), (4, 16), (1, 4), (2, 4), (8, 8)]  # tiles of 16 rows, warps
 
 
 def copies(nbytes: int) -> int:
@@ -75,43 +65,26 @@ def codes(side: int, centroids: int, density: float = 1.0) -> tuple[np.ndarray[A
 
 def rotated(matrix: PackedCodes) -> list[PackedCodes]:
     """The same words at many addresses."""
-    fields = {
-        name: getattr(matrix, name) for name in ("rows", "columns", "bits", "value_V", "pair_256", "plane_8", "values")
-    }
-    return [PackedCodes(word_RS=matrix.word_RS.clone(), **fields) for _ in range(copies(matrix.word_RS.nbytes))]
+    return [replace(matrix, word_RS=matrix.word_RS.clone()) for _ in range(copies(matrix.word_RS.nbytes))]
 
 
 def four_bits(side: int, rounds: int, dtype: torch.dtype) -> list[dict[str, Any]]:
-    """All ways and shapes of programs."""
+    """All shapes of programs."""
     code, codebook = codes(side, 16)
-    first = packed(code, rows=side, codebook_K=codebook, device=CUDA)
-    many = rotated(first)
-    xs = [torch.randn(side, device=CUDA).to(dtype) for _ in many]
+    many = rotated(packed(code, rows=side, codebook_K=codebook, device=CUDA))
+    xs = [torch.randn(1, side, device=CUDA).to(dtype) for _ in many]
     found = []
-    for rows, steps in SPREAD_SHAPES:
-        calls = [lambda k=k, rows=rows, steps=steps: spread(triton_spread, many[k], xs[k], rows=rows, steps=steps)
+    for high, warps in SHAPES:
+        calls = [lambda k=k, high=high, warps=warps: tiles(triton_tiles, many[k], xs[k], high=high, warps=warps)
                  for k in range(len(many))]  # fmt: skip
-        found.append({"way": "spread", "rows": rows, "steps": steps, **measured_us(calls, rounds)})
+        found.append({"rows": 16 * high, "warps": warps, **measured_us(calls, rounds)})
         print(found[-1], flush=True)
-    for way in ways_for(first, dtype):
-        if way == "spread":
-            continue
-        for rows, width, warps in SHAPES:
-            for shares in (1, 2):
-
-                def call(k: int, way=way, rows=rows, width=width, warps=warps, shares=shares):  # type: ignore[no-untyped-def]
-                    return vector(triton_codebook, many[k], xs[k], way=way, rows=rows, width=width, shares=shares,
-                                  warps=warps)  # fmt: skip
-
-                us = measured_us([lambda k=k, call=call: call(k) for k in range(len(many))], rounds)
-                found.append({"way": way, "rows": rows, "width": width, "warps": warps, "shares": shares, **us})
-                print(found[-1], flush=True)
     return found
 
 
 def cublas(side: int, rounds: int, dtype: torch.dtype, batch: int = 1) -> dict[str, float]:
     """The dense product in half precision."""
-    many = [torch.randn(side, side, device=CUDA, dtype=dtype) for _ in range(copies(2 * side * side))]
+    many = [torch.randn(side, side, device=CUDA, dtype=dtype) for _ in range(copies(dtype.itemsize * side * side))]
     xs = [torch.randn(batch, side, device=CUDA, dtype=dtype) for _ in many]
     return measured_us([lambda k=k: torch.nn.functional.linear(xs[k], many[k]) for k in range(len(many))], rounds)
 
@@ -126,10 +99,13 @@ def others(side: int, rounds: int, dtype: torch.dtype) -> dict[str, Any]:
         found[name] = measured_us([lambda m=m, x=x: times(m, x) for m in many], rounds)
     code, codebook = codes(side, 16)
     many = rotated(packed(code, rows=side, codebook_K=codebook, device=CUDA))
-    for batch in (2, 4, 16):
+    for batch in (2, 4, 8, 16):
         x = torch.randn(batch, side, device=CUDA).to(dtype)
         found[f"4 bits, batch {batch}"] = measured_us([lambda m=m, x=x: times(m, x) for m in many], rounds)
         found[f"cuBLAS, batch {batch}"] = cublas(side, rounds, dtype, batch)
+    x = torch.randn(1, side, device=CUDA)
+    found["4 bits, single precision"] = measured_us([lambda m=m, x=x: times(m, x) for m in many], rounds)
+    found["cuBLAS, single precision"] = cublas(side, rounds, torch.float32)
     code, codebook = codes(side, 31, 0.05)
     sparse = listed(code, rows=side, codebook_K=codebook, device=CUDA)
     lists = [

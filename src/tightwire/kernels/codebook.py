@@ -14,7 +14,7 @@ row takes fewer bytes, and bytes are what such a product takes time for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +24,12 @@ from torch import Tensor
 
 from tightwire.kernels.compiled import compiled
 
-Way = Literal["load", "shuffle", "permute", "spread"]
-WAYS: tuple[Way, ...] = ("load", "shuffle", "permute", "spread")
 SMALL_BATCH = 16
-_KINDS = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}
+_KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}  # that tensor cores take
+_TENSOR_CORES = (8, 0)  # the compute capability from which on they take both
+_VECTORS = 8  # of a batch that a program takes
+_WARPS = 8
 _MOST_WORDS, _LEAST_WORDS = 128, 16  # of a row that a program takes at a time
-_WIDEST_SPREAD = 1024  # words of a row that a program takes, four to a thread
 _PROGRAMS = 512  # that keep a large GPU busy
 _WHAT = "running from shared weights on the GPU"
 
@@ -43,8 +43,8 @@ class PackedCodes:
     bits: int
     word_RS: Tensor  # noqa: N815 -- int32
     value_V: Tensor  # noqa: N815 -- float32, 16 or 256 of them
-    pair_256: Tensor  # two of 16 values in half precision as one int32, by a byte of two codes
-    plane_8: Tensor  # the low, then the high bytes of 16 values in half precision, as eight int32
+    half_256: Tensor  # by a byte of codes: two values in half precision as one int32 (of 8 bits: the same one twice)
+    brain_256: Tensor  # the same in bfloat16
     values: int  # how many of V are used
 
     @property
@@ -95,17 +95,19 @@ def packed(code_N: NDArray[Any], *, rows: int, codebook_K: NDArray[np.float32], 
     for i in range(codes // 2):
         for half in range(2):
             word |= dealt[:, :, i, :, half].astype(np.uint32) << np.uint32(bits * (2 * i + half))
-    table_V = np.zeros(1 << bits, np.float32)
-    table_V[: len(value_V)] = value_V
-    halves = table_V[:16].astype(np.float16).view(np.uint8).reshape(16, 2)
-    plane_8 = np.concatenate([halves[:, 0], halves[:, 1]]).view(np.int32)
-    half_16 = halves.reshape(-1).view(np.uint16).astype(np.uint32)
-    pair_256 = (half_16[None, :] | half_16[:, None] << 16).reshape(-1).view(np.int32)
+    table_V = torch.zeros(1 << bits)
+    table_V[: len(value_V)] = torch.from_numpy(value_V)
     return PackedCodes(
-        rows, columns, bits, torch.from_numpy(word.reshape(rows, stride).view(np.int32)).to(device),
-        torch.from_numpy(table_V).to(device), torch.from_numpy(pair_256).to(device),
-        torch.from_numpy(plane_8.copy()).to(device), len(value_V),
+        rows, columns, bits, torch.from_numpy(word.reshape(rows, stride).view(np.int32)).to(device), table_V.to(device),
+        _by_byte(table_V.half()).to(device), _by_byte(table_V.bfloat16()).to(device), len(value_V),
     )  # fmt: skip
+
+
+def _by_byte(value_V: Tensor) -> Tensor:
+    """What a byte stands for, as 256 words of two 16-bit values: two codes of 4 bits, or one of 8 bits twice."""
+    number_V = value_V.view(torch.int16).to(torch.int32) & 0xFFFF
+    low, high = (number_V[None, :], number_V[:, None]) if len(value_V) == 16 else (number_V, number_V)
+    return (low | high << 16).reshape(-1)
 
 
 def listed(code_N: NDArray[Any], *, rows: int, codebook_K: NDArray[np.float32], device: torch.device) -> ListedCodes:
@@ -137,16 +139,13 @@ def unpacked(matrix: Codes) -> Tensor:
     return matrix.value_V[dealt.reshape(matrix.rows, -1)[:, : matrix.columns].long()]
 
 
-def times(matrix: Codes, x_BC: Tensor, *, way: Way | None = None) -> Tensor:
-    """``x · Wᵀ`` in the type of x; sums in single precision. Beyond a small batch the weights are decoded first.
-
-    ``way``: how a vector looks codes up (`triton_codebook`); None takes the exact one that is fastest.
-    """
+def times(matrix: Codes, x_BC: Tensor) -> Tensor:
+    """``x · Wᵀ`` in the type of x; sums in single precision. Beyond a small batch the weights are decoded first."""
     if x_BC.dim() != 2 or x_BC.shape[1] != matrix.columns:
         raise ValueError(f"{matrix.columns} columns take vectors of as many numbers, not {tuple(x_BC.shape)}")
     x_BC = x_BC.contiguous()
-    small = 0 < len(x_BC) <= SMALL_BATCH and x_BC.is_cuda and x_BC.dtype in _KINDS
-    kernel = compiled("triton", _WHAT, "codebook") if small else None
+    family = _family(matrix, x_BC)
+    kernel = compiled("triton", _WHAT, family) if family else None
     if kernel is None:
         return F.linear(x_BC, unpacked(matrix).to(x_BC.dtype))
     if isinstance(matrix, ListedCodes):
@@ -156,10 +155,32 @@ def times(matrix: Codes, x_BC: Tensor, *, way: Way | None = None) -> Tensor:
             num_warps=1,
         )  # fmt: skip
         return out
-    if len(x_BC) == 1:
-        far = compiled("triton", _WHAT, "spread") if way == "spread" and way in ways_for(matrix, x_BC.dtype) else None
-        return (vector(kernel, matrix, x_BC[0], way=way) if far is None else spread(far, matrix, x_BC[0]))[None]
-    return _batch(kernel, matrix, x_BC)
+    if family == "tiles":
+        return tiles(kernel, matrix, x_BC)
+    return vector(kernel, matrix, x_BC[0])[None] if len(x_BC) == 1 else _batch(kernel, matrix, x_BC)
+
+
+def _family(matrix: Codes, x_BC: Tensor) -> str | None:
+    """The kernels for this: none on a CPU and for larger batches."""
+    if not x_BC.is_cuda or not 0 < len(x_BC) <= SMALL_BATCH:
+        return None
+    if x_BC.dtype in _KINDS and isinstance(matrix, PackedCodes):
+        return "tiles" if torch.cuda.get_device_capability(x_BC.device) >= _TENSOR_CORES else None
+    return "codebook" if x_BC.dtype in {*_KINDS, torch.float32} else None
+
+
+def tiles(kernel: Any, matrix: PackedCodes, x_BC: Tensor, *, high: int = 2, warps: int = _WARPS) -> Tensor:
+    """Vectors in 16 bits: programs of ``high`` times 16 rows, whose warps share the columns (`triton_tiles`)."""
+    x, pairs = _in_pairs(matrix, x_BC)
+    stride = matrix.word_RS.shape[1]
+    warps = min(warps, stride // 16 & -(stride // 16))
+    out = x.new_empty(len(x), matrix.rows)
+    kernel.product[(-(-matrix.rows // (16 * high)), -(-len(x) // _VECTORS))](
+        matrix.word_RS, x.view(torch.int32), matrix.half_256 if x.dtype == torch.float16 else matrix.brain_256, out,
+        matrix.rows, stride, pairs * matrix.bits // 64, len(x), BITS=matrix.bits, KIND=_KINDS[x.dtype], TILES=high,
+        WARPS=warps, num_warps=warps,
+    )  # fmt: skip
+    return out
 
 
 def _batch(kernel: Any, matrix: PackedCodes, x_BC: Tensor) -> Tensor:
@@ -172,50 +193,27 @@ def _batch(kernel: Any, matrix: PackedCodes, x_BC: Tensor) -> Tensor:
     return out
 
 
-def vector(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, way: Way | None = None, rows: int = 16, width: int = 128,
-           shares: int | None = None, warps: int = 4) -> Tensor:  # fmt: skip
-    """One vector: programs of ``rows`` rows by ``width`` words at a time, the columns in ``shares``."""
-    ways = list(ways_for(matrix, x_C.dtype))
-    taken = WAYS.index(way if way in ways else ways[0])
+def vector(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, way: str | None = None, rows: int = 32, width: int = 128,
+           shares: int | None = None, warps: int = 8) -> Tensor:  # fmt: skip
+    """One vector in single precision: programs of ``rows`` rows by ``width`` words at a time, columns in ``shares``."""
+    way = way or ("shuffle" if matrix.bits == 4 or matrix.values <= 32 else "load")
     stride = matrix.word_RS.shape[1]
     width = min(width, stride)
     blocks = stride // width
     if shares is None:
         wanted = max(1, _PROGRAMS // -(-matrix.rows // rows))
         shares = max(n for n in range(1, min(blocks, wanted) + 1) if blocks % n == 0)
-    x, pairs = _in_pairs(matrix, x_C)
-    out = torch.empty(shares, matrix.rows, device=x.device, dtype=x.dtype if shares == 1 else torch.float32)
+    x, pairs = _in_pairs(matrix, x_C[None])
+    out = x.new_empty(shares, matrix.rows)
     kernel.vector[(-(-matrix.rows // rows), shares)](
-        matrix.word_RS, x if x.dtype == torch.float32 else x.view(torch.int32), matrix.value_V, matrix.plane_8, out,
-        matrix.rows, stride, stride // shares, pairs, BITS=matrix.bits, KIND=_KINDS[x.dtype], WAY=taken, BLOCK_R=rows,
-        BLOCK_W=width, num_warps=warps,
+        matrix.word_RS, x, matrix.value_V, out, matrix.rows, stride, stride // shares, pairs, BITS=matrix.bits, WAY=way,
+        BLOCK_R=rows, BLOCK_W=width, num_warps=warps,
     )  # fmt: skip
-    return out[0] if shares == 1 else out.sum(0).to(x.dtype)
+    return out[0] if shares == 1 else out.sum(0)
 
 
-def spread(kernel: Any, matrix: PackedCodes, x_C: Tensor, *, rows: int = 4, steps: int = 4) -> Tensor:
-    """One vector in half precision from 4-bit codes: programs of ``steps`` times ``rows`` rows (`triton_spread`)."""
-    stride = matrix.word_RS.shape[1]
-    width = min(stride & -stride, _WIDEST_SPREAD)
-    shares = stride // width
-    x, pairs = _in_pairs(matrix, x_C)
-    out = torch.empty(shares, matrix.rows, device=x.device, dtype=x.dtype if shares == 1 else torch.float32)
-    kernel.four_bits[(-(-matrix.rows // (rows * steps)), shares)](
-        matrix.word_RS, x.view(torch.int32), matrix.pair_256, out, matrix.rows, stride, pairs,
-        BLOCK_R=rows, BLOCK_W=width, STEPS=steps, num_warps=max(1, width // 128),
-    )  # fmt: skip
-    return out[0] if shares == 1 else out.sum(0).to(x.dtype)
-
-
-def _in_pairs(matrix: PackedCodes, x_C: Tensor) -> tuple[Tensor, int]:
+def _in_pairs(matrix: PackedCodes, x_BC: Tensor) -> tuple[Tensor, int]:
     """x where a kernel may load 16 bytes at a time, and how many pairs of columns it has."""
     pairs = -(-matrix.columns // 32) * 16
-    x = x_C if matrix.columns % 32 == 0 else F.pad(x_C, (0, 2 * pairs - matrix.columns))
+    x = x_BC if matrix.columns % 32 == 0 else F.pad(x_BC, (0, 2 * pairs - matrix.columns))
     return (x if x.data_ptr() % 16 == 0 else x.clone()), pairs
-
-
-def ways_for(matrix: PackedCodes, dtype: torch.dtype) -> tuple[Way, ...]:
-    """The ways that this matrix and x allow, the default first."""
-    if matrix.bits == 4:
-        return ("permute", "spread", "shuffle", "load") if dtype == torch.float16 else ("shuffle", "load")
-    return ("shuffle", "load") if matrix.values <= 32 else ("load",)

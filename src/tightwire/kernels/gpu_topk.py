@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -20,11 +21,11 @@ from tightwire.algebra.knob import value_at
 from tightwire.algebra.memory import Memory, bucket_of
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
-from tightwire.codecs.choose import Choose
+from tightwire.codecs.choose import Choose, Share
 from tightwire.codecs.topk import TopK, kept, largest
 from tightwire.kernels.compiled import compiled
 from tightwire.kernels.cpu_topk import FEW, SPARSE
-from tightwire.kernels.parts import WithVectors, suits, topk_of
+from tightwire.kernels.parts import WithVectors, layout, shares_of, suits, topk_of
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
@@ -175,26 +176,40 @@ class FusedTopKGpu:
 
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """Positions of all payloads at once, then values one payload after another: the same bits on every rank."""
-        top = self.codec if isinstance(self.codec, TopK) else None
+        top = topk_of(self.codec)
         kernel = compiled("triton", "adding up sparse gradients on the GPU", "topk")
-        plain = (
-            top is not None
-            and (top.values, top.positions(at)) == ("float32", "16bit")
-            and x.spec.dtype == torch.float32
-        )
-        if kernel is None or not plain or any(payload.nbytes % 6 for payload in payloads):
+        plain = (top.values, top.positions(at)) == ("float32", "16bit") and x.spec.dtype == torch.float32
+        vectors, rest = shares_of(self.codec, x.spec)
+        pieces = [self._pieces(payload.wire) for payload in payloads]
+        if kernel is None or not plain or any(selected.numel() % 6 for _, selected in pieces):
             Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
             return
-        if int(add_up(kernel, x, [payload.wire for payload in payloads])):
-            raise PayloadError(f"gaps lead to a position beyond a bucket of {x.spec.numel} elements")
+        astray = add_up(kernel, x, [selected for _, selected in pieces], rest)
+        if vectors is not None and isinstance(self.codec, Choose):
+            whole = Bucket.zeros(vectors.spec)
+            for small, _ in pieces:
+                self.codec.choices[0][1].decode_(whole, Payload(small.clone()), {}, at)
+            vectors.put_(x, whole)
+        if int(astray):
+            raise PayloadError(f"gaps lead to a position beyond a bucket of {rest.spec.numel} elements")
+
+    def _pieces(self, wire: Tensor) -> tuple[Tensor, Tensor]:
+        """A payload's vectors and what was selected."""
+        if isinstance(self.codec, TopK):
+            return wire[:0], wire
+        small, selected = self.codec.pieces(wire)
+        return small, selected
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Keep what was not sent."""
         self.memory.after(done.value, done.sent, received, kept.memory, at)
 
 
-def add_up(kernel: Any, x: Bucket, wires: Sequence[Tensor]) -> Tensor:
-    """X ← the sum of payloads of float32 values and 16-bit gaps; returns whether a gap led astray, without waiting."""
+def add_up(kernel: Any, x: Bucket, wires: Sequence[Tensor], rest: Share) -> Tensor:
+    """X ← the sum of payloads of float32 values and 16-bit gaps; returns whether a gap led astray, without waiting.
+
+    Gaps lead through the tensors of ``rest`` as if nothing lay between them.
+    """
     counts = [wire.numel() // 6 for wire in wires]
     device = x.flat.device
     begins = [sum(counts[:n]) for n in range(len(counts))]
@@ -203,12 +218,22 @@ def add_up(kernel: Any, x: Bucket, wires: Sequence[Tensor]) -> Tensor:
     gaps = torch.cat([wire[4 * count :] for wire, count in zip(wires, counts, strict=True)]).view(torch.int16)
     index = torch.empty(sum(counts), dtype=torch.int64, device=device)
     astray = torch.zeros(1, dtype=torch.int32, device=device)
-    kernel.positions[(len(wires),)](gaps, bases, index, astray, x.spec.numel, CHUNK=2048, num_warps=16)
+    kernel.positions[(len(wires),)](gaps, bases, index, astray, rest.spec.numel, CHUNK=2048, num_warps=16)
+    if len(rest.segments) < len(x.spec.segments) and rest.segments:
+        begin_S, shift_S = _ways(rest, device)
+        index += shift_S[torch.searchsorted(begin_S, index, right=True) - 1]
     x.flat.zero_()
     for begin, count in zip(begins, counts, strict=True):
         if count:
             kernel.scatter[(-(-count // 1024),)](x.flat, index, values, begin, count, CHUNK=1024)
     return astray
+
+
+@lru_cache(maxsize=256)
+def _ways(rest: Share, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where tensors begin in a bucket of their own, and how far they lie from there in the whole one; on the device."""
+    begins, shifts = layout(rest)
+    return torch.from_numpy(begins[:-1].copy()).to(device), torch.from_numpy(shifts).to(device)
 
 
 def fused_topk_gpu(memory: Memory, codec: Codec, device: torch.device) -> Compressor | None:

@@ -1,14 +1,12 @@
-"""Products with codes of 4 or 8 bits and a codebook, on a GPU, compiled by Triton. The layout is `kernels.codebook`'s.
+"""Products in single precision with codes of 4 or 8 bits and a codebook, on a GPU, compiled by Triton.
 
-A vector times a matrix of 4-bit codes is bound by memory only if decoding takes less than five instructions a weight.
 Ways to look a code up, of which `vector` takes one:
 
     LOAD      a load from the table, which stays in the first cache
-    SHUFFLE   lane l of a warp holds entry l; a shuffle fetches the one that is wanted: exact, two instructions a weight
-    PERMUTE   the low and high bytes of 16 half-precision entries in eight registers; a byte permute looks four codes
-              up at once. Products of a word's eight weights are summed in half precision, the rest in single
+    SHUFFLE   lane l of a warp holds entry l; a shuffle fetches the one that is wanted: two instructions a weight
 
-`batch` decodes tiles for the tensor cores, `sparse` walks lists of columns and codes.
+`batch` decodes tiles, `sparse` walks lists of columns and codes. Half precision has a faster way: `triton_tiles`. The
+layout of words is `kernels.codebook`'s.
 """
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
@@ -18,26 +16,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-LOAD, SHUFFLE, PERMUTE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-HALF, BRAIN, SINGLE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+LOAD = tl.constexpr("load")
 
 
 @triton.jit
-def _two(x, pair, pairs, KIND: tl.constexpr):
-    """Two neighbouring numbers of x, in single precision; zeros behind its end."""
+def _two(x, pair, pairs):
+    """Two neighbouring numbers of x; zeros behind its end."""
     inside = pair < pairs
-    if KIND == SINGLE:
-        low = tl.load(x + 2 * pair, mask=inside, other=0.0)
-        high = tl.load(x + 2 * pair + 1, mask=inside, other=0.0)
-    else:
-        both = tl.load(x + pair, mask=inside, other=0)
-        if KIND == HALF:
-            low = both.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
-            high = (both >> 16).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
-        else:
-            low = (both << 16).to(tl.float32, bitcast=True)
-            high = (both & -65536).to(tl.float32, bitcast=True)
-    return low, high
+    return tl.load(x + 2 * pair, mask=inside, other=0.0), tl.load(x + 2 * pair + 1, mask=inside, other=0.0)
 
 
 @triton.jit
@@ -112,83 +98,34 @@ def _shuffle_four(word, table):
 
 
 @triton.jit
-def _permuted(word, x0, x1, x2, x3, l0, l1, l2, l3, h0, h1, h2, h3):
-    """The sum of a word's eight products. l: low bytes of entries 0–3, 4–7, 8–11, 12–15; h: high bytes."""
-    return tl.inline_asm_elementwise(
-        asm="""
-        {
-            .reg .b32 s, t, a, b, c, d, u, v, p;
-            .reg .b16 e, f;
-            .reg .f32 g, k;
-            and.b32 s, $1, 0x77777777;
-            shr.u32 t, $1, 1;
-            and.b32 t, t, 0x44444444;
-            or.b32 t, t, 0x32103210;
-            prmt.b32 a, $6, $7, s;
-            prmt.b32 b, $8, $9, s;
-            prmt.b32 a, a, b, t;
-            prmt.b32 c, $10, $11, s;
-            prmt.b32 d, $12, $13, s;
-            prmt.b32 c, c, d, t;
-            prmt.b32 u, a, c, 0x5140;
-            prmt.b32 v, a, c, 0x7362;
-            mul.rn.f16x2 p, u, $2;
-            fma.rn.f16x2 p, v, $3, p;
-            shr.u32 s, s, 16;
-            shr.u32 t, t, 16;
-            prmt.b32 a, $6, $7, s;
-            prmt.b32 b, $8, $9, s;
-            prmt.b32 a, a, b, t;
-            prmt.b32 c, $10, $11, s;
-            prmt.b32 d, $12, $13, s;
-            prmt.b32 c, c, d, t;
-            prmt.b32 u, a, c, 0x5140;
-            prmt.b32 v, a, c, 0x7362;
-            fma.rn.f16x2 p, u, $4, p;
-            fma.rn.f16x2 p, v, $5, p;
-            mov.b32 {e, f}, p;
-            cvt.f32.f16 g, e;
-            cvt.f32.f16 k, f;
-            add.f32 $0, g, k;
-        }
-        """,
-        constraints="=&f,r,r,r,r,r,r,r,r,r,r,r,r,r",
-        args=[word, x0, x1, x2, x3, l0, l1, l2, l3, h0, h1, h2, h3],
-        dtype=tl.float32,
-        is_pure=True,
-        pack=1,
-    )
-
-
-@triton.jit
-def _products(word, x, pair, pairs, table, BITS: tl.constexpr, KIND: tl.constexpr, WAY: tl.constexpr):
+def _products(word, x, pair, pairs, table, BITS: tl.constexpr, WAY: tl.constexpr):
     """The sum of each word's products."""
     if WAY == LOAD:
         total = tl.zeros_like(word).to(tl.float32)
         for i in tl.static_range(16 // BITS):
-            low, high = _two(x, pair + 4 * i, pairs, KIND)
+            low, high = _two(x, pair + 4 * i, pairs)
             first = (word >> (2 * BITS * i)) & ((1 << BITS) - 1)
             second = (word >> (2 * BITS * i + BITS)) & ((1 << BITS) - 1)
             total += tl.load(table + first) * low + tl.load(table + second) * high
     elif BITS == 4:
         w0, w1, w2, w3, w4, w5, w6, w7 = _shuffle_eight(word, table)
-        x0, x1 = _two(x, pair, pairs, KIND)
-        x2, x3 = _two(x, pair + 4, pairs, KIND)
-        x4, x5 = _two(x, pair + 8, pairs, KIND)
-        x6, x7 = _two(x, pair + 12, pairs, KIND)
+        x0, x1 = _two(x, pair, pairs)
+        x2, x3 = _two(x, pair + 4, pairs)
+        x4, x5 = _two(x, pair + 8, pairs)
+        x6, x7 = _two(x, pair + 12, pairs)
         total = w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3 + w4 * x4 + w5 * x5 + w6 * x6 + w7 * x7
     else:
         w0, w1, w2, w3 = _shuffle_four(word, table)
-        x0, x1 = _two(x, pair, pairs, KIND)
-        x2, x3 = _two(x, pair + 4, pairs, KIND)
+        x0, x1 = _two(x, pair, pairs)
+        x2, x3 = _two(x, pair + 4, pairs)
         total = w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
     return total
 
 
 @triton.jit
 def vector(
-    words, x, table, planes, out, rows, stride, share, pairs,
-    BITS: tl.constexpr, KIND: tl.constexpr, WAY: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_W: tl.constexpr,
+    words, x, table, out, rows, stride, share, pairs,
+    BITS: tl.constexpr, WAY: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_W: tl.constexpr,
 ):  # fmt: skip
     """Some rows, over one share of the columns: ``out[share, row]``."""
     row = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
@@ -200,21 +137,10 @@ def vector(
     pair = ((begin + j) // 4 * (64 // BITS) + (begin + j) % 4)[None, :]
     total = tl.zeros([BLOCK_R, BLOCK_W], tl.float32)
     word = tl.load(there, mask=inside, other=0)
-    if WAY == PERMUTE:
-        l0, l1, l2, l3 = tl.load(planes), tl.load(planes + 1), tl.load(planes + 2), tl.load(planes + 3)
-        h0, h1, h2, h3 = tl.load(planes + 4), tl.load(planes + 5), tl.load(planes + 6), tl.load(planes + 7)
     for i in range(0, share, BLOCK_W):
         # The next words are on their way while these are multiplied.
         coming = tl.load(there + i + BLOCK_W, mask=inside & (i + BLOCK_W < share), other=0)
-        at = pair + i * (16 // BITS)
-        if WAY == PERMUTE:
-            x0 = tl.load(x + at, mask=at < pairs, other=0)
-            x1 = tl.load(x + at + 4, mask=at + 4 < pairs, other=0)
-            x2 = tl.load(x + at + 8, mask=at + 8 < pairs, other=0)
-            x3 = tl.load(x + at + 12, mask=at + 12 < pairs, other=0)
-            total += _permuted(word, x0, x1, x2, x3, l0, l1, l2, l3, h0, h1, h2, h3)
-        else:
-            total += _products(word, x, at, pairs, table, BITS, KIND, WAY)
+        total += _products(word, x, pair + i * (16 // BITS), pairs, table, BITS, WAY)
         word = coming
     tl.store(out + tl.program_id(1) * rows + row, tl.sum(total, axis=1), mask=row < rows)
 
@@ -224,7 +150,7 @@ def batch(
     words, x, table, out, rows, columns, many, stride,
     BITS: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_W: tl.constexpr, BLOCK_B: tl.constexpr,
 ):  # fmt: skip
-    """Some rows times up to BLOCK_B vectors, on the tensor cores; ``table`` has the type of x."""
+    """Some rows times up to BLOCK_B vectors."""
     row = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
     j = tl.arange(0, BLOCK_W)
     b = tl.arange(0, BLOCK_B)
