@@ -2,7 +2,8 @@
 # make test    everything CI runs: lint, types, laws, tests (installs what it needs)
 # make lint    style, types, the direction of imports
 # make slow    long versions of the tests
-# make chaos   100,000 simulated worlds and 50 real runs of servers that are killed, stopped, cut off (cables need root)
+# make chaos   100,000 simulated worlds and 50 real runs of servers that are killed, stopped, cut off (cables need root);
+#              make chaos SEEDS=2000 SCHEDULES=3 is shorter
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -41,8 +42,11 @@ $(READY): $(RUN)
 	$(BIN)/pip install -q -e ".[dev]"
 	touch $(READY)
 
+SEEDS := 100000
+SCHEDULES := 50
+
 chaos: $(RUN)
-	$(BIN)/tightwire chaos --simulated 100000 --real 50
+	$(BIN)/tightwire chaos --simulated $(SEEDS) --real $(SCHEDULES)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -152,13 +152,15 @@ def server_lab(record: dict[str, Any]) -> str:
     shares = {way: statistics.median(found) for way, found in record["line"]["share_of_line"].items()}
     many = record["servers"]
     one, two = (statistics.median(many[name]) / 1e6 for name in ("one", "two"))
+    turns = statistics.median(many["two in turn"]) / 1e6 if "two in turn" in many else None
+    in_turn = "" if turns is None else f" Asked one after another by all workers in the same order: {turns:.1f} MB/s."
     return (
         "## The parameter server between hosts\n\n"
         f"Hosts of the lab, TLS and a token{_busy(record)}. At 1 Gbit/s a push of "
         f"{record['line']['nbytes'] // 10**6} MB fills **{100 * shares['push']:.0f}%** of the line, a pull "
         f"**{100 * shares['pull']:.0f}%** (payload ÷ line rate). {many['workers']} workers that push "
         f"{many['nbytes'] // 10**6} MB each, hosts at {many['rate']}: "
-        f"{one:.1f} MB/s with one server, {two:.1f} with two, **{many['times']:.2f}** times.\n"
+        f"{one:.1f} MB/s with one server, {two:.1f} with two, **{many['times']:.2f}** times.{in_turn}\n"
     )
 
 

@@ -5,8 +5,8 @@ python -m benchmarks.server_lab [--rounds 4]
     line        a worker and a server, 1 Gbit/s each: 100 MB pushed, 100 MB pulled, over TLS with a token
     servers     4 workers push 20 MB each, cut over one server or two, 200 Mbit/s each: bytes a second
 
-A server's port is the narrow place in both: it carries what all workers send. Workers ask their servers in turn, as
-`run/serve.py` does, each beginning with another one.
+A server's port is the narrow place in both: it carries what all workers send. Workers ask their servers beside each
+other, as `run/serve.py` does; for comparison also in turn, all in the same order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import statistics
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from benchmarks.harness import in_processes, write
 from benchmarks.server_ends import NUMEL, Sum
 from tightwire.algebra.schedule import Meta
+from tightwire.links.abreast import abreast
 from tightwire.server.events import Peek, Push
 
 LINE_BITS, NARROW = 1e9, "200mbit"
@@ -55,7 +57,7 @@ def fill(rounds: int) -> dict[str, Any]:
     return {"nbytes": 4 * NUMEL, "share_of_line": shares}
 
 
-def share(servers: int, rounds: int) -> list[float]:
+def share(servers: int, rounds: int, ask: str = "abreast") -> list[float]:
     """Workers against one or two servers; returns the bytes a second that the servers carried, a figure a round."""
     store, rank = _store(), int(os.environ["RANK"])
     worker = rank  # rank 0 is a worker, and tells the result
@@ -65,14 +67,14 @@ def share(servers: int, rounds: int) -> list[float]:
         service.close()
         return []
     callers = [_call(store, f"server {number}") for number in range(servers)]
-    callers = callers[worker % servers :] + callers[: worker % servers]
     gradient = torch.ones(SMALL // servers)
     found = []
     for number in range(rounds + 1):
         _meet(store, f"begin {number}")
         begin = time.perf_counter()
-        for caller in callers:
-            caller.ask("center", _push(worker, number, gradient), PATIENCE_S)
+        questions = [partial(c.ask, "center", _push(worker, number, gradient), PATIENCE_S) for c in callers]
+        for reply in abreast(questions, [True] * servers) if ask == "abreast" else questions:
+            reply()
         _meet(store, f"end {number}")
         if number:
             found.append(WORKERS * 4 * SMALL / (time.perf_counter() - begin))
@@ -141,12 +143,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     rounds = parser.parse_args().rounds
     load = os.getloadavg()[0]
-    one, two = (in_processes(servers + WORKERS, share, servers, rounds, lab=NARROW) for servers in (1, 2))
+    one, two, in_turn = (
+        in_processes(servers + WORKERS, share, servers, rounds, ask, lab=NARROW)
+        for servers, ask in ((1, "abreast"), (2, "abreast"), (2, "in turn"))
+    )
     figures = {
         "load_average_before": load,
         "line": in_processes(2, fill, rounds, lab="1gbit"),
         "servers": {"rate": NARROW, "workers": WORKERS, "nbytes": 4 * SMALL, "one": one, "two": two,
-                    "times": statistics.median(two) / statistics.median(one)},
+                    "times": statistics.median(two) / statistics.median(one), "two in turn": in_turn},
     }  # fmt: skip
     write("server_lab", figures)
 

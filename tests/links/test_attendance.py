@@ -27,6 +27,16 @@ def test_a_silent_worker_is_named_once_and_heard_again_once() -> None:
     assert here.noticed("mnist") == {"silent": [1]} and here.noticed("other") == {}
 
 
+def test_a_worker_on_two_connections_is_here_until_both_are_gone() -> None:
+    here, (zero,) = Attendance(), guests(1)
+    here.came(zero, 0.0)
+    here.heard(zero, 1.0, asked=3)
+    here.came(zero, 2.0)
+    assert here.report("mnist", 2.0)[0]["asked"] == 3, "it is the same worker"
+    assert not here.broke(zero) and here.here() == [zero]
+    assert here.broke(zero)
+
+
 def test_a_slow_worker_is_named_and_one_in_lockstep_is_not() -> None:
     here, everybody = Attendance(), guests(4)
     for guest in everybody:

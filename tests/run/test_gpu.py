@@ -16,10 +16,12 @@ from tightwire.codecs.half import half
 from tightwire.codecs.topk import TopK
 from tightwire.exchanges.allreduce import ring
 from tightwire.exchanges.gather import gather
+from tightwire.exchanges.server import server
 from tightwire.memories.residual import residual
 from tightwire.recipes import (
     asgd,
     dgc,
+    hardsync,
     layerwise,
     local_sgd,
     one_bit,
@@ -28,6 +30,7 @@ from tightwire.recipes import (
     poseidon,
     powersgd,
     recipe,
+    round_robin_easgd,
     sync_sgd,
     weird_trick,
 )
@@ -101,6 +104,37 @@ def test_processes_on_one_gpu_equal_the_in_process_link(name: str) -> None:
     theirs = processes(workers, train, chosen, "cuda", timeout_s=110.0)
     for one, two in zip(ours, theirs, strict=True):
         assert distance(two, one) < 1e-6
+
+
+SERVED: dict[str, AnyRecipe] = {
+    "gradients": hardsync(),
+    "gradients on 2 shards": hardsync().but(exchange=server(2)),
+    "few gradients": hardsync().but(memory=residual(), codec=TopK(0.05)),
+    "displacements": round_robin_easgd(),
+}
+
+
+def train_large(name: str, steps: int = 8) -> dict[str, Tensor]:
+    """Buckets of several MB, so that they are received into pinned memory."""
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Linear(64, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 8)).cuda()
+    with join(SERVED[name], model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+        for step in range(steps):
+            dice = torch.Generator().manual_seed(100 * step + wire.rank)
+            x = torch.randn(16, 64, generator=dice).cuda()
+            wire.batch(x, x[:, :8], F.mse_loss)
+            wire.step()
+    return {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", SERVED)
+def test_staged_through_pinned_memory_a_server_gives_what_it_gives_unstaged(name: str) -> None:
+    """In one process nothing is staged; between processes rank 1 stages everything, rank 0 what is not its own."""
+    unstaged = together(2, lambda rank: train_large(name))
+    staged = processes(2, train_large, name, timeout_s=110.0)
+    for one, other in zip(unstaged, staged, strict=True):
+        assert distance(one, other) < 1e-6
 
 
 class Spy(TopK):

@@ -27,6 +27,8 @@ def test_every_shard_has_its_copies_and_loads_are_even(world: tuple[dict[str, li
         assert set(chain) <= set(servers)
     loads = [sum(server in chain for chain in wanted.values()) for server in servers]
     assert max(loads) - min(loads) <= 1
+    heads = [sum(chain[0] == server for chain in wanted.values()) for server in servers]
+    assert max(heads) - min(heads) <= 1
 
 
 @given(worlds())

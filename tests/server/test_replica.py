@@ -134,6 +134,44 @@ def test_a_state_that_comes_late_sets_nobody_back() -> None:
     assert tail.index == 1 and marks(tail) == {Mark(0, 0): 1}
 
 
+def swapped() -> tuple[Replica, Replica]:
+    """The tail leads from now on; the old head has an entry that the tail never saw."""
+    old, new = pair()
+    told(old, request(0))
+    view = View("x", 3, (B, A))
+    assert told(new, view, Go("x", 3)) == []
+    assert told(old, view, Go("x", 3)) == [("b", Have(3, -1))], "it asks for everything, and says nothing of its own"
+    return old, new
+
+
+def test_who_is_overtaken_takes_the_new_heads_state() -> None:
+    old, new = swapped()
+    ((_, forward),) = told(new, request(0, worker=1))  # another entry at the same place
+    assert told(old, forward) == [], "it cannot follow what it has"
+    ((to, sync),) = told(new, Have(3, -1))
+    assert to == "a" and told(old, sync) == [("b", Ack(3, 1))]
+    assert marks(old) == marks(new) == {Mark(1, 0): 1}
+    assert told(new, Ack(3, 1)) == [(1, Response(1, 1, 0, 0))]
+
+
+def test_who_is_overtaken_forgets_nothing_before_it_has_something_better() -> None:
+    old, _ = swapped()
+    assert [to for to, _ in old.tick()] == ["views", "b"]
+    told(old, View("x", 4, (A,)), Go("x", 4))  # the new head died at once
+    assert told(old, request(0)) == [(0, Response(0, 1, 0, 0))], "it leads with all it has"
+    assert marks(old) == {Mark(0, 0): 1}
+
+
+def test_who_is_overtaken_stays_so_through_other_views() -> None:
+    old, new = swapped()
+    for replica in (new, old):
+        told(replica, View("x", 4, (B, A, C)), Go("x", 4))
+    assert told(old, Have(4, -1)) == [], "a new tail is not given what is not true any more"
+    ((_, sync),) = [said for said in told(new, Have(4, -1)) if said[0] == "a"]
+    told(old, sync)
+    assert told(old, Have(4, -1))[0][0] == "c" and marks(old) == {}
+
+
 def test_who_is_left_out_forgets_and_offers_itself_anew() -> None:
     _, tail = pair()
     told(tail, View("x", 3, (A,)), Buried("x", B))

@@ -115,6 +115,37 @@ def test_a_server_that_should_leave_stays_until_another_has_everything() -> None
     assert chain(views) == (B, C)
 
 
+def test_after_a_failure_and_a_return_heads_are_spread_again() -> None:
+    views = Views(2, patience_s=1.0)
+    shards = ("x", "y")
+
+    def live(now_s: float, *members: Member) -> None:
+        for shard in shards:
+            for member in members:
+                view = views.views[shard]
+                stands = member in view.chain and views.final[shard] == view
+                views.handle(Beat(shard, member, view.number, stands, stands), now_s)
+
+    def heads() -> list[str]:
+        return [views.views[shard].chain[0].server for shard in shards]
+
+    views.found("x", A, 0.0)
+    views.found("y", B, 0.0)
+    for tick in range(1, 5):
+        live(0.1 * tick, A, B)
+        views.tick(0.1 * tick)
+    assert heads() == ["a", "b"]
+    for tick in range(5, 20):
+        live(0.1 * tick, A)  # b has died
+        views.tick(0.1 * tick)
+    assert heads() == ["a", "a"]
+    for tick in range(20, 30):
+        live(0.1 * tick, A, Member("b", 2))
+        views.tick(0.1 * tick)
+    assert sorted(heads()) == ["a", "b"]
+    assert all(len(views.final[shard].chain) == 2 for shard in shards)
+
+
 def test_workers_are_told_where_the_head_is() -> None:
     views = joined()
     assert views.handle(Where(7, "x"), 0.2) == [(7, View("x", 2, (A, B)))]

@@ -81,6 +81,11 @@ class Asked(Protocol):
         """The machine's."""
         ...
 
+    @property
+    def lasts(self) -> bool:
+        """True if it stays when its last worker has left: somebody else says when it is over."""
+        ...
+
     def ask(self, rank: int, event: Any, timeout_s: float, left: Callable[[], bool] = ...) -> Any:
         """The machine's reply to this worker, unless the worker has ``left``."""
         ...
@@ -133,6 +138,11 @@ class Link(Protocol):
         ...
 
     @property
+    def near(self) -> Port:
+        """The same for messages whose very size both sides know, by a shorter way where there is one."""
+        ...
+
+    @property
     def wire_device(self) -> torch.device | None:
         """Where tensors must lie to be sent; None: anywhere."""
         ...
@@ -155,6 +165,10 @@ class Link(Protocol):
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """Send an event to a machine and wait for the reply to this worker."""
+        ...
+
+    def afar(self, name: str) -> bool:
+        """True if what a machine is asked leaves this process."""
         ...
 
     def count_with(self, carried: Carried) -> bool:

@@ -8,6 +8,8 @@ import typer
 
 from tightwire.cli.options import Json
 
+_TELL_EVERY = 5000
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
@@ -29,8 +31,8 @@ def chaos(
     """Break servers and look whether anything is lost.
 
     Every seed draws its own faults: delays, losses, doubles, partitions, stops and crashes in a simulated world;
-    SIGKILL, SIGSTOP and pulled cables in a real one (cables need root). A seed that fails is printed, and fails again:
-    `tightwire chaos --first SEED --simulated 1 --trace`.
+    SIGKILL, SIGSTOP and pulled cables in a real one (cables need root). A seed that fails is printed with the command
+    that runs it again: a simulated world then fails in the same way, a real one is struck in the same way.
     """
     from tightwire.cli.show import console, write_json
 
@@ -62,6 +64,8 @@ def _simulate(words: Any, seeds: range, bug: str | None, trace: bool) -> dict[st
             again = f"tightwire chaos --first {seed} --simulated 1 --trace" + (f" --bug {bug}" if bug else "")
             words.print(f"[bold red]seed {seed}: {wrong}[/]\nagain: {again}", highlight=False, soft_wrap=True)
             return {"worlds": done + 1, "failed": [seed], "why": wrong, "seconds": time.perf_counter() - began_s}
+        if (done + 1) % _TELL_EVERY == 0 and done + 1 < len(seeds):
+            words.print(f"{done + 1:,} of {len(seeds):,} simulated worlds, {time.perf_counter() - began_s:.0f} s")
     took_s = time.perf_counter() - began_s
     words.print(f"{len(seeds):,} simulated worlds in {took_s:.1f} s: nothing lost, nothing twice, nobody hangs")
     return {"worlds": len(seeds), "failed": [], "seconds": took_s}
@@ -85,14 +89,21 @@ def _really(words: Any, seeds: range, out: str) -> dict[str, Any]:
         rate = "1gbit" if lab and seed % 2 else None  # every other one on hosts, where cables can be pulled
         shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
         strikes = draw(seed, lab=rate is not None)
-        verdict = run(folder / f"seed-{seed}", seed, strikes=strikes, rate=rate, shards=1 + seed // 2 % 2)
+        shards, servers = 1 + seed // 2 % 2, 2 + (seed % 3 > 0)
+        verdict = run(folder / f"seed-{seed}", seed, strikes=strikes, rate=rate, shards=shards, servers=servers)
         good = verdict.good and abs(verdict.accuracy - calm.accuracy) <= 0.01
         words.print(
-            f"seed {seed}: {'; '.join(verdict.strikes)}: {verdict.accuracy:.1%}, {verdict.lost} lost, "
-            f"{verdict.twice} twice, {len(verdict.hangs)} hang{'' if good else '  [bold red]✗[/]'}",
+            f"real {seed - seeds.start + 1} of {len(seeds)}, seed {seed}, {servers} servers: "
+            f"{'; '.join(verdict.strikes)}: {verdict.accuracy:.1%}, {verdict.lost} lost, {verdict.twice} twice, "
+            f"{len(verdict.hangs)} hang{'' if good else '  [bold red]✗[/]'}",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
         verdicts.append(asdict(verdict))
         if not good:
             failed.append(seed)
+            words.print(f"again: tightwire chaos --simulated 0 --real 1 --first {seed}", highlight=False)
+            for hang in verdict.hangs:
+                words.print(f"  {hang}", markup=False, highlight=False, soft_wrap=True)
+    if not failed:
+        words.print(f"{len(seeds)} real runs: nothing lost, nothing twice, nobody hangs, accuracy within a point")
     return {"calm": asdict(calm), "runs": verdicts, "failed": failed}

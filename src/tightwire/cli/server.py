@@ -32,11 +32,23 @@ def server(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen off the loopback without TLS or tokens: everybody may come in.")
     ] = False,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            metavar="grpc+tls://HOST:PORT,…", help="Share the work of these servers in runs that keep --copies."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="grpc+tls://HOST:PORT", help="With --join: where others find this one, if not where it listens."
+        ),
+    ] = None,
     status: Annotated[
         str | None, typer.Option(metavar="grpc+tls://HOST:PORT", help="Do not serve; say how a server is doing.")
     ] = None,
     ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With --status: whose certificates to believe.")
+        str | None, typer.Option(metavar="FILE", help="With --status or --join: whose certificates to believe.")
     ] = None,
     message_mb: Annotated[
         int, typer.Option(help="The largest message that is taken, in MB.", rich_help_panel=_LIMITS)
@@ -52,7 +64,7 @@ def server(
 
     Workers find it with `tightwire train --server`. It knows no model: the first worker of a run describes what to
     keep. Off the loopback it demands TLS and a token (`tightwire keys` makes them) and does not start without, unless
-    `--insecure`.
+    `--insecure`. With `--join` it may be started while runs are under way: they need not have named it.
     """
     if status is not None:
         _show_status(status, token_file, cert, key, ca, json_to)
@@ -68,7 +80,18 @@ def server(
         listen, token_file=token_file, certificate_file=cert, key_file=key, client_authority_file=client_ca,
         insecure=insecure, limits=limits,
     )  # fmt: skip
-    serve(door, lambda text: words.print(text, highlight=False, soft_wrap=True))
+
+    def say(text: str) -> None:
+        words.print(text, highlight=False, soft_wrap=True)
+
+    joining = None
+    if join is not None:
+        from tightwire.engines.joining import Joining, reached_at
+        from tightwire.links.access import Access
+
+        authority = Access(authority_file=ca).authority()
+        joining = Joining(door, at=reached_at(listen, at), to=join.split(","), authority=authority, say=say)
+    serve(door, say, joining)
 
 
 def _show_status(

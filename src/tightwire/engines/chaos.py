@@ -1,6 +1,6 @@
 """Real chaos: servers are killed, stopped or cut off while workers train, and everything that was acknowledged counts.
 
-    4 workers ──push──▶ 3 servers, two copies      a seed draws who is struck, how, and for how long
+    4 workers ──push──▶ 2–3 servers, two copies    a seed draws who is struck, how, and for how long
                         ✗ killed, started anew     one strike at a time: the next one may lose a server's memory only
                         ‖ stopped, goes on         when two copies are whole again
                         ╳ cable pulled, plugged in
@@ -72,12 +72,19 @@ def draw(seed: int, *, lab: bool, strikes: int = 2) -> list[Strike]:
 
 
 def run(
-    folder: Path, seed: int, *, strikes: list[Strike], rate: str | None = None, steps: int = 100, shards: int = 1
+    folder: Path,
+    seed: int,
+    *,
+    strikes: list[Strike],
+    rate: str | None = None,
+    steps: int = 100,
+    shards: int = 1,
+    servers: int = SERVERS,
 ) -> Verdict:
     """Train under these strikes."""
     verdict = Verdict(seed)
     began_s = time.monotonic()
-    with ground(folder, workers=WORKERS, servers=SERVERS, rate=rate) as place:
+    with ground(folder, workers=WORKERS, servers=servers, rate=rate) as place:
         place.start_workers(steps=steps, seed=0, copies=COPIES, shards=shards)
         for strike in strikes:
             verdict.strikes.append(_strike(place, strike, shards))

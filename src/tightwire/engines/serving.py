@@ -8,15 +8,19 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tightwire.engines.quick import make_quick
 from tightwire.links.access import Access
 from tightwire.links.door import Door
 
+if TYPE_CHECKING:
+    from tightwire.engines.joining import Joining
+    from tightwire.run.chain_host import ChainHost
 
-def serve(door: Door, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
+
+def serve(door: Door, say: Callable[[str], None], joining: Joining | None = None) -> None:
+    """Serve until Ctrl-C or SIGTERM, and then until others have the shards that are kept here in a chain."""
     make_quick()  # before anything loads gRPC
     import torch  # noqa: PLC0415
 
@@ -26,22 +30,40 @@ def serve(door: Door, say: Callable[[str], None]) -> None:
     from tightwire.server.chainform import ChainForm  # noqa: PLC0415
 
     service = Service(ChainForm(), door)
-    service.make_desk = ChainHost((door.certificate, door.key) if door.certificate else None).make_desk
+    host = ChainHost((door.certificate, door.key) if door.certificate else None)
+    service.make_desk = host.make_desk
     service.news = say
-    over = threading.Event()
+    over, at_once = threading.Event(), threading.Event()
 
     def end(signum: int, frame: FrameType | None) -> None:
-        over.set()
+        (at_once if over.is_set() else over).set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         say(f"listening on {service.listen().location}")
+        if joining is not None:
+            joining.start()
         while not over.wait(_LOOK_EVERY_S):
             pass
+        if joining is not None:
+            joining.end()
+        _depart(host, at_once, say)
     finally:
         service.close()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _depart(host: ChainHost, at_once: threading.Event, say: Callable[[str], None]) -> None:
+    """Stay until nobody needs what is kept here, for a while."""
+    deadline = time.monotonic() + _DEPART_S
+    needed = host.depart()
+    if needed:
+        say(f"shards that go to other servers first: {needed}; Ctrl-C again ends at once")
+    while needed and time.monotonic() < deadline and not at_once.wait(_LOOK_EVERY_S):
+        needed = host.depart()
+    if needed:
+        say(f"shards that were still kept here: {needed}")
 
 
 def ask_status(where: str, access: Access, timeout_s: float = 10.0) -> dict[str, Any]:
@@ -61,3 +83,4 @@ def ask_status(where: str, access: Access, timeout_s: float = 10.0) -> dict[str,
 
 
 _LOOK_EVERY_S = 0.5
+_DEPART_S = 30.0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from tightwire.algebra.errors import AccessError
 from tightwire.links.tokens import Token, read_secret, read_tokens
@@ -108,6 +109,19 @@ def is_loopback(address: str) -> bool:
         return ip_address(address.strip("[]")).is_loopback
     except ValueError:
         return address == "localhost"
+
+
+def is_address(where: str) -> bool:
+    """Whether a server can be found under this.
+
+    >>> is_address("grpc+tls://node7:7000"), is_address("grpc://node7"), is_address("grpc://[")
+    (True, False, False)
+    """
+    try:
+        parts = urlsplit(where)
+        return parts.scheme in ("grpc", "grpc+tls") and bool(parts.hostname) and bool(parts.port)
+    except ValueError:
+        return False
 
 
 def this_host() -> str:

@@ -39,6 +39,7 @@ class Visit:
     since: float
     heard: float
     asked: int = 0
+    calls: int = 0  # that it keeps open to be known to live
     reported: str = ""  # silent or slow, once said
 
 
@@ -55,9 +56,17 @@ class Attendance:
         self._lock = Lock()
 
     def came(self, guest: Guest, now: float) -> None:
-        """It will be heard from now on."""
+        """It will be heard from now on; it may come on several connections."""
         with self._lock:
-            self._visits[guest] = Visit(now, now)
+            self._visits.setdefault(guest, Visit(now, now)).calls += 1
+
+    def broke(self, guest: Guest) -> bool:
+        """One of its connections is gone; True if it was the last, or it was not here."""
+        with self._lock:
+            visit = self._visits.get(guest)
+            if visit is not None:
+                visit.calls -= 1
+            return visit is None or visit.calls <= 0
 
     def heard(self, guest: Guest, now: float, *, asked: int = 0) -> None:
         """It lives; ``asked`` so many questions. Who never came is not noted."""

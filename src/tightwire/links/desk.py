@@ -23,6 +23,8 @@ _LOOK_EVERY_S = 0.25  # whether whoever waits is itself still there
 class Desk:
     """One hosted machine. A worker asks one thing at a time; asking again forgets the reply to what came before."""
 
+    lasts = False
+
     def __init__(self, name: str, machine: Machine) -> None:
         self.name = name
         self._machine = machine

@@ -27,6 +27,7 @@ AUTHORIZATION = "authorization"
 SHARE = "share"  # an action: a worker on this host offers memory that both see
 HELLO, STAY, BEAT, LEAVE = "hello", "stay", "beat", "leave"  # actions: anybody there? a worker comes, lives, goes
 STATUS = "status"
+JOIN = "join"  # an action: another server offers itself
 BROKEN = (fl.FlightError, pa.ArrowException, OSError)  # what Arrow raises when a call fails
 _MOST_ENVELOPE = 1 << 24
 _MOST_DRAINED = 1 << 26

@@ -20,6 +20,7 @@ from tightwire.links.flight import (
     BEAT,
     BROKEN,
     HELLO,
+    JOIN,
     LEAVE,
     SCHEMA,
     SHARE,
@@ -92,6 +93,26 @@ class Caller:
         except BROKEN as error:
             self._give_up(error, "being let in", timeout_s)
         threading.Thread(target=self._beat, args=(self._client,), daemon=True).start()
+
+    def visit(self, timeout_s: float) -> None:
+        """Connect, and let a thread open that call: who can go elsewhere does not wait for a server that hangs."""
+        self.connect(timeout_s)
+        assert self._client is not None
+        threading.Thread(target=self._attend, args=(self._client,), daemon=True).start()
+
+    def _attend(self, client: fl.FlightClient) -> None:
+        with suppress(*BROKEN, StopIteration):
+            stay = client.do_action(fl.Action(STAY, self._card), self._options(None))
+            next(stay)
+            self._beat(client)
+
+    def introduce(self, where: str, timeout_s: float) -> None:
+        """Offer the server that listens there to this run."""
+        assert self._client is not None
+        try:
+            list(self._client.do_action(fl.Action(JOIN, where.encode()), self._options(timeout_s)))
+        except BROKEN as error:
+            self._give_up(error, "being introduced", timeout_s)
 
     @property
     def _card(self) -> bytes:

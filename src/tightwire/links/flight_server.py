@@ -5,6 +5,7 @@
     beat       a sign of life every few seconds: one that is stopped or cut off keeps its call open, and is silent
     leave      the goodbye; a server closes once everybody who came has said it
     status     what a run's own people may know of it
+    join       another server offers itself for a run's shards
 
 Where it listens and whom it lets in is the door's business (`links.door`), what belongs to whom the service's.
 """
@@ -28,6 +29,7 @@ from tightwire.links.doorkeeper import TOKEN, Doorkeeper, token_of
 from tightwire.links.flight import (
     BEAT,
     HELLO,
+    JOIN,
     LEAVE,
     SCHEMA,
     SHARE,
@@ -47,6 +49,7 @@ from tightwire.links.service import Service
 from tightwire.links.tokens import Token, Tokens
 
 _LOOK_EVERY_S = 0.1
+_MOST_ADDRESS = 300
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,8 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]
             case {"to": str(name)}:
                 event = service.form.unpack(data, tensors)
                 self._may(token, rank, event)
-                service.attendance.heard(_guest(token, name, rank), time.monotonic(), asked=1)
+                new = getattr(event, "event", event) is not None  # who only asks again for a reply asks nothing new
+                service.attendance.heard(_guest(token, name, rank), time.monotonic(), asked=int(new))
                 return _Heard(service.find(token, name), rank, event, patience_s, message_nbytes(raw, tensors), segment)
             case _:
                 raise PayloadError("a request says whom it is for, who asks, and how long it may take")
@@ -191,6 +195,9 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]
             raise fl.FlightUnauthorizedError(str(error))
         if action.type == SHARE:
             yield fl.Result(pa.py_buffer(service.borrowed.take(body)))
+            return
+        if action.type == JOIN:
+            service.introduce(token.run, body.decode(errors="replace")[:_MOST_ADDRESS])
             return
         guest = self._introduced(token, body)
         if action.type == BEAT:

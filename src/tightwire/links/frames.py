@@ -37,7 +37,7 @@ _DTYPES = {
     )
 }  # fmt: skip
 Bytes = npt.NDArray[np.uint8]
-_blocks = Recycler()
+_blocks = [Recycler()]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,18 @@ def room_for(frames: Sequence[Frame]) -> list[Tensor]:
     total = laid_out_nbytes(frames)
     if total < _LARGE_NBYTES:
         return [torch.empty(frame.shape, dtype=frame.dtype) for frame in frames]
-    return lay_out(frames, _blocks.take(total))
+    return lay_out(frames, _blocks[0].take(total))
+
+
+def receive_pinned() -> None:
+    """From now on large messages are received into memory that a GPU reads by itself."""
+    if _blocks[0].fresh is not _pinned:
+        _blocks[:] = [Recycler(_pinned)]
+
+
+def _pinned(nbytes: int) -> Bytes:
+    made: Bytes = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
+    return made
 
 
 def lay_out(frames: Sequence[Frame], block: Bytes) -> list[Tensor]:

@@ -125,6 +125,10 @@ class Hosting:
             return self._served().desks[name].ask(self._rank, event, timeout_s)
         return self._caller(name, keeper, timeout_s).ask(name, event, timeout_s)
 
+    def afar(self, name: str) -> bool:
+        """Whether another process keeps it."""
+        return name in self.ways or self._abroad is not None or self._keepers[name] != self._rank
+
     def close(self, *, abandon: bool, timeout_s: float) -> None:
         """Say goodbye where this rank came; serve until all others have; ``abandon`` drops everything."""
         for caller in self._callers.values():

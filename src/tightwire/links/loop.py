@@ -161,6 +161,11 @@ class LoopLink:
         """The link itself."""
         return self
 
+    @property
+    def near(self) -> LoopLink:
+        """The link itself."""
+        return self
+
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Put a copy into the receiver's mailbox."""
         self._loop.mail[self.world.rank, to, tag].append(_Letter(tensor.clone(), self.now, _written(tensor)))
@@ -200,6 +205,10 @@ class LoopLink:
             torch.cuda.synchronize()
         loop.pause(rank, lambda: bool(loop.replies[name, rank]), f" for a reply of {name}")
         return loop.replies[name, rank].popleft()
+
+    def afar(self, name: str) -> bool:
+        """All machines are here."""
+        return False
 
     def count_with(self, carried: Carried) -> bool:
         """There are no sockets in one process."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ _GRAIN_NBYTES = 2 << 20  # a huge page
 
 
 class Recycler:
-    """The blocks of one process.
+    """The blocks of one process; ``fresh`` makes one, whose memory nothing else holds.
 
     >>> recycler = Recycler()
     >>> first = recycler.take(5 << 20)
@@ -31,7 +32,8 @@ class Recycler:
     (6291456, 2)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: Callable[[int], Block] | None = None) -> None:
+        self.fresh = fresh or _mapped
         self._blocks: list[Block] = []
         self._lock = threading.Lock()
 
@@ -51,7 +53,7 @@ class Recycler:
             gone = {id(block) for block in free[: max(0, len(free) - _MOST_KEPT + 1)]}  # the oldest
             del free, fitting
             self._blocks = [block for block in self._blocks if id(block) not in gone]
-            self._blocks.append(_fresh(nbytes))
+            self._blocks.append(self.fresh(-(-max(nbytes, 1) // _GRAIN_NBYTES) * _GRAIN_NBYTES))
             return self._blocks[-1]
 
 
@@ -62,9 +64,8 @@ def _references(blocks: list[Block]) -> list[int]:
 _UNUSED = _references([np.zeros(1, dtype=np.uint8)])[0]  # of a block in a list, and nowhere else
 
 
-def _fresh(nbytes: int) -> Block:
-    size = -(-max(nbytes, 1) // _GRAIN_NBYTES) * _GRAIN_NBYTES
-    memory = mmap.mmap(-1, size)
+def _mapped(nbytes: int) -> Block:
+    memory = mmap.mmap(-1, nbytes)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=np.uint8)

@@ -1,8 +1,10 @@
 """The executor: runs a list of transfers over point-to-point messages, and counts what it hands over.
 
-Every rank walks the same list and takes part in its own transfers, round by round. In a round all sends start first,
-then all receives; a message is added or copied in only when the sends of the round have left, so a transfer always
-carries what its sender had before the round.
+Every rank walks the same list and takes part in its own transfers, round by round. In a round all receives are posted
+first, then all sends: gloo tells a sender that its message is awaited over the connection that carries the data, and a
+word behind megabytes waits for them, so two ranks that sent to each other would do it one after the other. A message is
+added or copied in only when the sends of the round have left, so a transfer always carries what its sender had before
+the round.
 """
 
 from __future__ import annotations
@@ -70,12 +72,12 @@ def reduce_(
     for number, group in route.rounds(transfers):
         group = [t for t in group if part(t).numel()]  # noqa: PLW2901 -- empty parts are no messages
         incoming = [t for t in group if t.dst == route.me]
-        sends = [route.port.send(part(t), route.members[t.dst], route.tag) for t in group if t.src == route.me]
         buffers = _buffers(incoming, part, spare)
         receives = [
             route.port.receive(buffer, route.members[t.src], route.tag)
             for t, buffer in zip(incoming, buffers, strict=True)
         ]
+        sends = [route.port.send(part(t), route.members[t.dst], route.tag) for t in group if t.src == route.me]
         for pending in (*sends, *receives):
             route.wait(pending, number)
         for t, buffer in zip(incoming, buffers, strict=True):
@@ -102,31 +104,44 @@ def _max_(into: Tensor, other: Tensor) -> None:
     torch.maximum(into, other, out=into)
 
 
-def carry(route: Route, slots: list[Tensor | None], transfers: Sequence[Transfer], capacity: Sequence[int]) -> Moved:
+def carry(
+    route: Route,
+    slots: list[Tensor | None],
+    transfers: Sequence[Transfer],
+    capacity: Sequence[int],
+    meanwhile: Callable[[], None] | None = None,
+) -> Moved:
     """Move whole payloads of varying length between slots; ``slots`` that were None are filled.
 
     ``capacity[i]`` bounds slot i's bytes on every rank. A message is the payload's length and the payload; where the
-    transport wants the exact size posted, it is padded to the capacity (and those bytes count).
+    transport wants the exact size posted, it is padded to the capacity (and those bytes count). ``meanwhile`` is done
+    while the messages of the first round are on their way.
     """
     frames = {i: _frame(slot, capacity[i], route.port.exact) for i, slot in enumerate(slots) if slot is not None}
     moved = Moved()
     for number, group in route.rounds(transfers):
         outgoing = [t for t in group if t.src == route.me]
         incoming = [t for t in group if t.dst == route.me]
-        sends = [route.port.send(frames[t.lo], route.members[t.dst], route.tag) for t in outgoing]
         device = next(iter(frames.values())).device
         buffers = [torch.empty(_FRAME_NBYTES + capacity[t.lo], dtype=torch.uint8, device=device) for t in incoming]
         receives = [
             route.port.receive(buffer, route.members[t.src], route.tag)
             for t, buffer in zip(incoming, buffers, strict=True)
         ]
+        sends = [route.port.send(frames[t.lo], route.members[t.dst], route.tag) for t in outgoing]
+        if meanwhile is not None:
+            meanwhile()
+            meanwhile = None
         for pending in (*receives, *sends):  # who waits for the last to come finds the rest done
             route.wait(pending, number)
         for t, buffer in zip(incoming, buffers, strict=True):
-            frames[t.lo] = _trim(buffer, route.port.exact)
-            slots[t.lo] = _payload(frames[t.lo])
+            end = _FRAME_NBYTES + _length(buffer)  # once: on a GPU every look waits for it
+            frames[t.lo] = buffer if route.port.exact else buffer[:end]
+            slots[t.lo] = buffer[_FRAME_NBYTES:end]
         moved.tx += sum(frames[t.lo].nbytes for t in outgoing)
         moved.rx += sum(frames[t.lo].nbytes for t in incoming)
+    if meanwhile is not None:  # nobody to talk to
+        meanwhile()
     return moved
 
 
@@ -143,11 +158,3 @@ def _length(frame: Tensor) -> int:
     if not 0 <= length <= frame.numel() - _FRAME_NBYTES:
         raise PayloadError(f"a message claims {length} bytes where at most {frame.numel() - _FRAME_NBYTES} fit")
     return length
-
-
-def _trim(buffer: Tensor, exact: bool) -> Tensor:
-    return buffer if exact else buffer[: _FRAME_NBYTES + _length(buffer)]
-
-
-def _payload(frame: Tensor) -> Tensor:
-    return frame[_FRAME_NBYTES : _FRAME_NBYTES + _length(frame)]

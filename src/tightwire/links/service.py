@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tightwire.algebra.errors import AccessError, AlreadyOpen, PayloadError, UnknownMachine
 from tightwire.algebra.link import Asked, Carried, Describes, Form, Machine
@@ -32,6 +32,15 @@ _GOODBYE_EVERY_S = 0.01
 _LOOK_EVERY_S = 0.5
 _END_S = 2.0
 MakeDesk = Callable[[str, Machine], Asked]
+
+
+@runtime_checkable
+class Introduces(Protocol):
+    """A desk whose machine other servers may keep too."""
+
+    def introduce(self, where: str) -> None:
+        """Tell of a server that offers itself."""
+        ...
 
 
 class Service:
@@ -141,6 +150,12 @@ class Service:
         if desk is not None:
             desk.close()
 
+    def introduce(self, run: str, where: str) -> None:
+        """Another server offers itself to a run; those who place its shards are told."""
+        for name, desk in list(self.desks.items()):
+            if name.startswith(f"{run}/") and isinstance(desk, Introduces):
+                desk.introduce(where)
+
     # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def welcome(self, guest: Guest) -> None:
@@ -148,15 +163,18 @@ class Service:
         self.attendance.came(guest, time.monotonic())
 
     def goodbye(self, guest: Guest) -> None:
-        """A worker goes. The last one of a room of a server that stands alone takes its desks along."""
+        """A worker goes. The last one of a room of a server that stands alone takes its desks along, but what lasts."""
         self.attendance.left(guest)
         self.borrowed.forget(guest.rank)
         if guest.run and not self.attendance.here(guest.run, guest.room):
-            for name in [name for name in list(self.desks) if name.startswith(f"{guest.run}/{guest.room}/")]:
-                self._remove(name)
+            for name, desk in list(self.desks.items()):
+                if name.startswith(f"{guest.run}/{guest.room}/") and not desk.lasts:
+                    self._remove(name)
 
     def lost(self, guest: Guest) -> None:
-        """A worker's process has ended without a goodbye."""
+        """A worker's process has ended without a goodbye, if none of its connections is left."""
+        if not self.attendance.broke(guest):
+            return
         prefix = f"{guest.run}/{guest.room}/" if guest.run else ""
         for name, desk in list(self.desks.items()):
             if name.startswith(prefix):

@@ -198,6 +198,11 @@ class ShapedLink:
         return self._shaped
 
     @property
+    def near(self) -> Port:
+        """The same: nothing gets past the pipe."""
+        return self._shaped
+
+    @property
     def wire_device(self) -> torch.device | None:
         """As the link beneath."""
         return self._link.wire_device
@@ -216,6 +221,10 @@ class ShapedLink:
     def host(self, name: str, make: Callable[[], Machine], *, on: int) -> None:
         """As the link beneath, unshaped."""
         self._link.host(name, make, on=on)
+
+    def afar(self, name: str) -> bool:
+        """As the link beneath."""
+        return self._link.afar(name)
 
     def count_with(self, carried: Carried) -> bool:
         """As the link beneath."""

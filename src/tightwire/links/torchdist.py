@@ -25,9 +25,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tightwire.algebra.errors import PeerLost, PeerTimeout
-from tightwire.algebra.link import Carried, Form, Machine, Pending
+from tightwire.algebra.link import Carried, Form, Machine, Pending, Port
 from tightwire.algebra.world import World
 from tightwire.links.access import Access
+from tightwire.links.beside import Beside
 from tightwire.links.hosting import Away, Hosting, Store
 from tightwire.links.jobs import Jobs
 
@@ -53,6 +54,7 @@ class TorchDistLink:
         self._transfers = transfers
         self._shared = 0
         self._jobs = Jobs()
+        self._beside = None if self.exact else Beside(self, world, os.environ.get("TIGHTWIRE_MEMORY", "scarce"))
 
     @classmethod
     def connect(
@@ -64,9 +66,9 @@ class TorchDistLink:
         says what opens them; without it, the environment does. ``chained`` makes the way to machines of which servers
         keep several copies.
         """
-        world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts())
         store = _store()
-        room = f"tightwire/link/{store.add(f'tightwire/links/{world.rank}', 1)}"  # all ranks connect equally often
+        room = f"tightwire/link/{store.add(f'tightwire/links/{dist.get_rank()}', 1)}"  # all ranks connect equally often
+        world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts(room))
         access = access or Access.told_by(os.environ)
         away = chained(world.rank, store, room, access) if chained is not None and access.copies > 1 else None
         hosting = Hosting(world.rank, store, room, form, access=access, hosts=len(set(world.hosts)), away=away)
@@ -76,6 +78,11 @@ class TorchDistLink:
     def port(self) -> TorchDistLink:
         """The link itself."""
         return self
+
+    @property
+    def near(self) -> Port:
+        """Memory between processes of one host, where messages lie in this machine's memory."""
+        return self if self._beside is None else self._beside
 
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Start sending."""
@@ -111,6 +118,10 @@ class TorchDistLink:
         """Over a socket, or directly if the machine is here."""
         return self._hosting.ask(name, event, timeout_s)
 
+    def afar(self, name: str) -> bool:
+        """Unless it is kept by this rank."""
+        return self._hosting.afar(name)
+
     def count(self, name: str, amount: int) -> int:
         """A number in the store."""
         return int(_store().add(f"{self._room}/count/{name}", amount))
@@ -144,6 +155,8 @@ class TorchDistLink:
         """Serve until nobody asks any more, stop the comm thread and leave the groups."""
         self._hosting.close(abandon=abandon, timeout_s=_GOODBYES_S)
         self._jobs.close()
+        if self._beside is not None:
+            self._beside.close()
         for group in (*self._natives.values(), self._transfers):
             dist.destroy_process_group(group)
 
@@ -190,11 +203,11 @@ def _store() -> Any:
     return dist.distributed_c10d._get_default_store()
 
 
-def _hosts() -> tuple[int, ...]:
+def _hosts(room: str) -> tuple[int, ...]:
     """The machine of every rank, numbered in order of first appearance."""
     store = _store()
-    store.set(f"tightwire/host/{dist.get_rank()}", os.environ.get("TIGHTWIRE_HOST", socket.gethostname()))
-    names = [store.get(f"tightwire/host/{rank}") for rank in range(dist.get_world_size())]
+    store.set(f"{room}/host/{dist.get_rank()}", os.environ.get("TIGHTWIRE_HOST", socket.gethostname()))
+    names = [store.get(f"{room}/host/{rank}") for rank in range(dist.get_world_size())]
     return tuple(names.index(name) for name in names)
 
 

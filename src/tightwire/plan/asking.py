@@ -4,7 +4,8 @@
     shard                        └─▶ queue ─▶ serve ─▶ schedule: apply, hold or drop; answer whoever may read
 
 A shard takes one contribution at a time and lives with one worker, behind that worker's port, or on a host of its own.
-Every shard is asked in turn. A worker that keeps a shard also sends its centres: its ledger counts those too.
+Shards in other processes are asked beside each other, else in turn, as by `run.serve`. A worker that keeps a shard also
+sends its centres: its ledger counts those too.
 """
 
 from __future__ import annotations
@@ -118,8 +119,10 @@ class Client:
         self.caches = isinstance(schedule, Caches)  # once: asking a protocol takes longer than a step
         self._versions = [0] * len(shards.desks)
         self._read = [0] * len(shards.desks)
-        self._heard = Gate()
-        self._got_center = False
+        self._heard = [Gate() for _ in shards.desks]
+        self._got_center = [False] * len(shards.desks)
+        apart = [keeper != rank for keeper in shards.keepers]
+        self._beside = [there and sum(apart) > 1 for there in apart]
         stage = shards.stage
         profile = stage.setting.profile
         coding = profile.coding(*self.way.recipe.up)
@@ -152,24 +155,29 @@ class Client:
 
     def _deal(self, due: Due, step: int) -> Process:
         if (due.pull and not due.push) or (due.push and self._looks_first):
-            for shard in range(len(self._versions)):
-                yield from self._ask(shard, step, push=False, pull=True)
+            yield from self._ask_all(step, push=False, pull=True)
             yield from self._work("decode", self._decode_s, step)
             if not due.push:
                 return
         if self._encode_s:
             yield from self._work("encode", self._encode_s, step)
         pull = due.pull and not self._looks_first and not self._fresh(step)
-        center = False
-        for shard in range(len(self._versions)):
-            yield from self._ask(shard, step, push=True, pull=pull)
-            center = center or self._got_center
-        if center and self._decode_s:
+        yield from self._ask_all(step, push=True, pull=pull)
+        if any(self._got_center) and self._decode_s:
             yield from self._work("decode", self._decode_s, step)
 
     def _fresh(self, step: int) -> bool:
         schedule = self.way.recipe.schedule
         return self.caches and all(schedule.fresh(step + 1, read) for read in self._read)  # type: ignore[attr-defined]
+
+    def _ask_all(self, step: int, *, push: bool, pull: bool) -> Process:
+        for shard, beside in enumerate(self._beside):
+            if beside:
+                yield from self._ask(shard, step, push=push, pull=pull)
+        for shard, beside in enumerate(self._beside):
+            if not beside:
+                yield from self._ask(shard, step, push=push, pull=pull)
+            yield from self._wait(shard, step)
 
     def _ask(self, shard: int, step: int, *, push: bool, pull: bool) -> Process:
         shards, stage = self.shards, self.shards.stage
@@ -179,16 +187,20 @@ class Client:
         request = Request(Meta(self.rank, step, self._versions[shard]), push, pull, self)
         if remote and self._asking:
             yield from self._work("send", costs.ask_s / 2 + costs.ask_byte_s * up, step)
-        start = stage.engine.now
-        self._heard = heard = Gate()
+        self._heard[shard] = Gate()
         if remote:
             self._count(shard, up, up=True)
             stage.network.send(self.rank, shards.keepers[shard], up, shards.take, (shard, request))
         else:
             shards.take((shard, request))
-        yield heard
+
+    def _wait(self, shard: int, step: int) -> Process:
+        shards, stage = self.shards, self.shards.stage
+        costs = stage.setting.profile.overheads
+        remote, start = shards.keepers[shard] != self.rank, stage.engine.now
+        yield self._heard[shard]
         stage.note(self.rank, "wait", start, step)
-        down = shards.down_nbytes if self._got_center else 0
+        down = shards.down_nbytes if self._got_center[shard] else 0
         if remote:
             self._count(shard, down, up=False)
         if remote and self._asking:
@@ -204,7 +216,7 @@ class Client:
 
     def hear(self, shard: int, answer: Answer, version: int, read: int) -> None:
         """An answer is there."""
-        self._got_center = answer.center
+        self._got_center[shard] = answer.center
         if answer.center:
             self._versions[shard], self._read[shard] = version, read
-        self.shards.stage.engine.open(self._heard)
+        self.shards.stage.engine.open(self._heard[shard])

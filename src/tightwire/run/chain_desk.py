@@ -15,7 +15,20 @@ from typing import Any
 from tightwire.algebra.errors import PayloadError, PeerLost
 from tightwire.algebra.link import Awaits
 from tightwire.links.courier import Courier, Parcel
-from tightwire.server.chain import Ack, Copied, Elsewhere, Forward, Have, Later, Letter, Over, Sync, Told
+from tightwire.server.chain import (
+    Ack,
+    Copied,
+    Departs,
+    Elsewhere,
+    Forward,
+    Have,
+    Joins,
+    Later,
+    Letter,
+    Over,
+    Sync,
+    Told,
+)
 from tightwire.server.events import Push
 from tightwire.server.once import Request, Response, Unknown
 from tightwire.server.replica import VIEWS, Effects, Replica
@@ -29,6 +42,8 @@ SLOWEST_NBYTES_PER_S = 10e6
 class ChainDesk:
     """One shard at one server; `algebra.link.Asked`."""
 
+    lasts = True  # rank 0 says when it is over; workers come and go with the head
+
     def __init__(self, replica: Replica, courier: Courier, *, room: str = "") -> None:
         self.name = replica.shard
         self._address = address(room, replica.shard)
@@ -36,7 +51,6 @@ class ChainDesk:
         self._courier = courier
         self._news = threading.Condition()
         self._answers: dict[int, Response | Unknown | Elsewhere] = {}
-        self._gone: set[int] = set()
         self._closed = False
         self.heard_s = time.monotonic()  # when the views last answered
 
@@ -97,11 +111,17 @@ class ChainDesk:
             finally:
                 self._news.release()
 
+    def introduce(self, where: str) -> None:
+        """Tell the views of another server that offers itself."""
+        self._send(VIEWS, Joins(where))
+
+    def depart(self) -> bool:
+        """Tell the views that this server will end; True once nothing here is needed by others any more."""
+        self._send(VIEWS, Departs())
+        return self._closed or self._replica.me not in self._replica.view.chain
+
     def mark_gone(self, rank: int) -> None:
-        """A worker's process has ended without a goodbye."""
-        with self._news:
-            self._gone.add(rank)
-            self._news.notify_all()
+        """A worker that broke off here may only have gone to another head."""
 
     def close(self) -> None:
         """Nobody is answered any more."""
@@ -120,7 +140,6 @@ class ChainDesk:
         worker = request.worker
         with self._news:
             self._answers.pop(worker, None)
-            self._gone.discard(worker)
             self._act(self._replica.handle(request), None)
             while True:
                 answer = self._answers.get(worker)
@@ -128,12 +147,9 @@ class ChainDesk:
                     return self._answers.pop(worker)
                 if self._closed or left():
                     raise PeerLost(f"{self.name} was closed while rank {worker} waited for its reply")
-                awaited = self._awaited()
-                if awaited and set(awaited) <= self._gone:
-                    raise PeerLost(f"rank {worker} waits at {self.name} for {awaited}, gone without a goodbye")
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
-                    return Later(worker, awaited)
+                    return Later(worker, self._awaited())
                 self._news.wait(min(remaining, _LOOK_EVERY_S))
 
     def _act(self, effects: Effects, sender: str | None) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tightwire.algebra.link import Asked, Machine
@@ -15,17 +16,26 @@ from tightwire.links.flight_client import Caller
 from tightwire.run.chain_server import ChainServer
 from tightwire.server.chain import Seat
 from tightwire.server.chainform import ChainForm
+from tightwire.server.replica import VIEWS
 
 A_SERVER = -1  # where a call says which rank it comes from
 _CONNECT_S = 1.0
 Identity = tuple[bytes, bytes] | None
 
 
+def place_of(places: Mapping[str, str], to: str) -> Place:
+    """Where a server is; one that joined later listens where its name says, and opens to what opens the others."""
+    if to in places:
+        return Place.read(places[to])
+    other = next(Place.read(text) for name, text in places.items() if name != VIEWS)
+    return replace(other, location=to)
+
+
 def connector(places: Mapping[str, str], me: int, identity: Identity = None) -> Callable[[str], Calls]:
     """Opens connections by name; who comes this way is nobody's guest."""
 
     def connect(to: str) -> Calls:
-        caller = Caller(Place.read(places[to]), host=to, me=me, form=ChainForm(), identity=identity)
+        caller = Caller(place_of(places, to), host=to, me=me, form=ChainForm(), identity=identity)
         caller.connect(_CONNECT_S)
         return caller
 
@@ -51,6 +61,12 @@ class ChainHost:
             if machine.copied is not None:
                 server.found(name, machine.copied)
             return desk
+
+    def depart(self) -> int:
+        """Ask all runs to do without this server; returns how many shards are still needed here."""
+        with self._lock:
+            desks = [desk for server in self._servers.values() for desk in list(server.desks.values())]
+        return sum(not desk.depart() for desk in desks)
 
     def report(self) -> list[dict[str, Any]]:
         """Where every copy here stands."""

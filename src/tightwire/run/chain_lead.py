@@ -1,7 +1,8 @@
 """What rank 0 does for shards that several servers keep: it decides on views, and invites servers.
 
 Views live behind a Flight server of their own in rank 0's process. A server that is not heard of for a while is given a
-seat for every shard: one that was started anew knows nothing else of the run.
+seat for every shard: one that was started anew knows nothing else of the run. A server that nobody named offers itself
+to one that was (`engines.joining`), which tells the views.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tightwire.links.flight_client import Caller
 from tightwire.links.service import Service
 from tightwire.links.tokens import fresh_token
 from tightwire.run.chain_desk import address
+from tightwire.run.chain_host import place_of
 from tightwire.run.views_desk import ViewsDesk
 from tightwire.server.chain import Copied, Letter, Over, Seat
 from tightwire.server.chainform import ChainForm
@@ -33,6 +35,7 @@ _CONNECT_S = 1.0
 _OPEN_S = 30.0
 _INVITE_EVERY_S = 0.5
 _GOODBYES_S = 600.0
+_OFFERED_S = 30.0
 
 
 def places_of(access: Access, views: str) -> dict[str, str]:
@@ -47,7 +50,7 @@ def give_seat(
 ) -> None:
     """Have a server take its place in the chain of a shard; the first one is given the machine."""
     caller = Caller(
-        Place.read(places[to]), host=to, me=0, form=ChainForm(), identity=access.identity(), room=room
+        place_of(places, to), host=to, me=0, form=ChainForm(), identity=access.identity(), room=room
     )  # fmt: skip
     caller.connect(_CONNECT_S)
     try:
@@ -64,6 +67,7 @@ class Lead:
         self._room = room
         self._shards: list[str] = []
         self._desk = ViewsDesk(Views(min(access.copies, len(access.servers)), PATIENCE_S))
+        self.met = list(access.servers)  # all servers that ever were
         self._service: Service | None = None
         self._places: dict[str, str] = {}
         self._over = threading.Event()
@@ -89,7 +93,7 @@ class Lead:
         late = [] if abandon else self._service.wait_for_goodbyes(_GOODBYES_S)
         self._over.set()
         if not abandon:
-            for to in self._access.servers:
+            for to in self.met:
                 with suppress(TightwireError):
                     self._dismiss(to)
         self._service.close()
@@ -98,7 +102,7 @@ class Lead:
 
     def _dismiss(self, to: str) -> None:
         caller = Caller(
-            Place.read(self._places[to]), host=to, me=0, form=ChainForm(), identity=self._access.identity()
+            place_of(self._places, to), host=to, me=0, form=ChainForm(), identity=self._access.identity()
         )  # fmt: skip
         caller.connect(_CONNECT_S)
         for shard in self._shards:
@@ -111,6 +115,7 @@ class Lead:
                 for to in self._desk.look(lambda views, shard=shard: self._missing(views, shard)):  # type: ignore[misc]
                     with suppress(TightwireError):  # it is open there already, or nobody is there
                         give_seat(self._access, self._places, self._room, to=to, shard=shard)
+                        self._desk.stays(to)  # it has been started anew
 
     def _missing(self, views: Views, shard: str) -> list[str]:
         """Servers that were not heard of, once the shard has a first one."""
@@ -118,4 +123,11 @@ class Lead:
             return []
         since = time.monotonic() - PATIENCE_S
         heard = {member.server for member, last_s in views.heard_s[shard].items() if last_s > since}
-        return [to for to in self._access.servers if to not in heard]
+        return [to for to in self._servers() if to not in heard]
+
+    def _servers(self) -> list[str]:
+        """Those that were named from the start, and those that have offered themselves lately."""
+        since, scheme = time.monotonic() - _OFFERED_S, urlsplit(self._access.servers[0]).scheme
+        offered = [to for to, last_s in self._desk.joined.items() if last_s > since and urlsplit(to).scheme == scheme]
+        self.met += [to for to in offered if to not in self.met]
+        return [*self._access.servers, *(to for to in offered if to not in self._access.servers)]

@@ -19,9 +19,9 @@ from tightwire.algebra.link import Carried, Machine
 from tightwire.links.access import Access
 from tightwire.links.courier import Calls
 from tightwire.links.desk import not_counted
-from tightwire.links.flight import Place
 from tightwire.links.flight_client import Caller
 from tightwire.links.hosting import Store
+from tightwire.run.chain_host import place_of
 from tightwire.run.chain_lead import Lead, give_seat, places_of
 from tightwire.run.failover import Failover
 from tightwire.server.chainform import ChainForm
@@ -79,7 +79,7 @@ class Chained:
     def reports(self) -> list[dict[str, Any]]:
         """What each server that can be reached tells of this run."""
         told = []
-        for where in self._access.servers:
+        for where in self._access.servers if self._lead is None else self._lead.met:
             with suppress(TightwireError):
                 caller = self._caller(where)
                 caller.connect(_CONNECT_S)
@@ -116,12 +116,15 @@ class Chained:
             caller.come(_COME_S)  # rank 0 stays until all have left
             self._views = caller
         else:
-            caller.connect(_CONNECT_S)
+            caller.visit(_CONNECT_S)
         return caller
 
     def _caller(self, to: str) -> Caller:
-        place = Place.read(self._places()[to])
-        caller = Caller(place, host=to, me=self._rank, form=ChainForm(), identity=self._access.identity())
+        room = "" if to == VIEWS else self._read("room")
+        caller = Caller(
+            place_of(self._places(), to), host=to, me=self._rank, form=ChainForm(), identity=self._access.identity(),
+            room=room,
+        )  # fmt: skip
         caller.carried = self._count
         return caller
 

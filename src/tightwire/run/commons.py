@@ -26,6 +26,7 @@ from tightwire.algebra.world import At
 from tightwire.rules.yours import rates
 from tightwire.run.assembly import Assembly
 from tightwire.run.lane import Lane
+from tightwire.run.parcel import Parcel
 from tightwire.run.shared import refuse_what_cannot
 from tightwire.run.transport import Entry
 from tightwire.server.movers import Mover, OptimizerMover, RuleMover
@@ -80,6 +81,9 @@ class Commons:
         return OptimizerMover(self._memory, self._optimizer, names, self.lane.seat)
 
     # ── reading and writing ───────────────────────────────────────────────────────────────────────────────────────
+
+    def ready(self, parcel: Parcel) -> None:
+        """Nothing travels."""
 
     @torch.no_grad()
     def meet(self, due: Due, at: At, unused: Set[str] = frozenset()) -> None:

@@ -1,7 +1,7 @@
 """How one parcel crosses the wire: where encoding and decoding happen, by the pattern of the exchange.
 
     reduce   compress ─▶ sum of payloads ─▶ decode once ─▶ settle
-    gather   compress ─▶ everybody's payload ─▶ decode each, in rank order ─▶ settle
+    gather   compress ─▶ everybody's payload ─▶ decode each, in rank order ─▶ settle (some settle while payloads travel)
     peers    encode ─▶ some get some ─▶ the mean of one's own and what came
     owners   remember ─▶ encode P pieces ─▶ owners ─▶ decode, add, remember, encode ─▶ everybody ─▶ decode, settle
 
@@ -12,6 +12,7 @@ Afterwards ``parcel.x`` holds the weighed sum over all workers (or peers), the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -64,13 +65,17 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
         parcel.x.fasten_()
         transport.ledger.produced(parcel.x.flat.nbytes)
         transport.reduce_(parcel.x.flat, allreduce(), members, entry)
-    else:
-        transport.ledger.produced(done.payload.nbytes)
-        slots: list[Tensor | None] = [None] * at.world.size
-        slots[at.world.rank] = done.payload.wire
-        arrived = transport.carry(slots, exchange.transfers(at.world, at), [capacity] * at.world.size, members, entry)
-        _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in _present(arrived)], at)
-    _settle(lane, parcel, done, at)
+        _settle(lane, parcel, done, at)
+        return
+    transport.ledger.produced(done.payload.nbytes)
+    slots: list[Tensor | None] = [None] * at.world.size
+    slots[at.world.rank] = done.payload.wire
+    transfers, capacities = exchange.transfers(at.world, at), [capacity] * at.world.size
+    early = partial(_settle, lane, parcel, done, at) if lane.settles_early else None
+    arrived = transport.carry(slots, transfers, capacities, members, entry, early)
+    _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in _present(arrived)], at)
+    if early is None:
+        _settle(lane, parcel, done, at)
 
 
 def _owners(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from tightwire.algebra.errors import LinkError, PeerLost, PeerTimeout, UnknownMachine
@@ -29,22 +30,22 @@ class Failover:
         self._me = me
         self._room = room
         self._life = life
-        self._number = 0
+        self._numbers = count()
         self._connect = connect
-        self._calls: dict[str, Calls] = {}
+        self._calls: dict[tuple[str, str], Calls] = {}  # of each shard its own: they are asked beside each other
         self._heads: dict[str, str] = {}
         self.retried = 0  # how often a request had to be sent again
 
     def ask(self, name: str, event: Any, timeout_s: float) -> Any:
         """The shard's reply, from whichever server leads its chain by then."""
-        request = Request(self._me, self._life, self._number, event)
-        self._number += 1
+        request = Request(self._me, self._life, next(self._numbers), event)
         deadline = time.monotonic() + timeout_s
         send, awaited = request, tuple[int, ...]()
         patience_s = _PATIENCE_S + nbytes_of(request) / SLOWEST_NBYTES_PER_S
         while True:
             try:
-                answer = self._call(self._head(name), address(self._room, name), send, min(patience_s, timeout_s))
+                head, desk = self._head(name), address(self._room, name)
+                answer = self._call(name, head, desk, send, min(patience_s, timeout_s))
             except (PeerLost, PeerTimeout, UnknownMachine):
                 answer = None
             match answer:
@@ -70,20 +71,21 @@ class Failover:
 
     def _head(self, name: str) -> str:
         if name not in self._heads:
-            view = self._call(VIEWS, VIEWS, Where(self._me, name), _PATIENCE_S)
+            view = self._call(name, VIEWS, VIEWS, Where(self._me, name), _PATIENCE_S)
             if not view.chain:
                 raise PeerLost(f"nobody keeps {name}")
             self._heads[name] = view.chain[0].server
         return self._heads[name]
 
-    def _call(self, server: str, desk: str, message: Any, timeout_s: float) -> Any:
+    def _call(self, name: str, server: str, desk: str, message: Any, timeout_s: float) -> Any:
+        way = name, server
         try:
-            if server not in self._calls:
-                self._calls[server] = self._connect(server)
-            return self._calls[server].ask(desk, message, timeout_s)
+            if way not in self._calls:
+                self._calls[way] = self._connect(server)
+            return self._calls[way].ask(desk, message, timeout_s)
         except LinkError:
-            if server in self._calls:
-                self._calls.pop(server).drop()
+            if way in self._calls:
+                self._calls.pop(way).drop()
             raise
 
     def _give_up(self, name: str, awaited: tuple[int, ...], timeout_s: float) -> None:

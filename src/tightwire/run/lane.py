@@ -80,6 +80,11 @@ class Lane:
         return bool(loose) and self.recipe.exchange.pattern == "gather" and self.leaf.inner is None
 
     @property
+    def settles_early(self) -> bool:
+        """True if the memory may be told what was sent before anything has come back."""
+        return bool(getattr(self.compressor, "settles_early", False))
+
+    @property
     def remembers(self) -> bool:
         """True if something is kept of what was not sent."""
         return self.recipe.up[0].keeps

@@ -4,28 +4,31 @@
     elastic, by e     pull ─▶ e = α·(x − c) ─▶ push e; move by the same e          (`Adopt.looks` "before", send c − x)
     elastic, by x     push x ─▶ centre before it ─▶ adopt                          (`Adopt.looks` "before", send x)
 
-Every shard is asked in turn, in the same order by all. In tiers the members of a group add up their gradients, the
-first one deals with the server, and the others take the centre from it.
+Shards in other processes are asked beside each other, else in turn, in the same order by all. In tiers the members of a
+group add up their gradients, the first one deals with the server, and the others take the centre from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tightwire.algebra.codec import Payload
 from tightwire.algebra.rule import Rebases
 from tightwire.algebra.schedule import Caches, Due, Meta
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
 from tightwire.exchanges.server import Server
+from tightwire.links.abreast import Question, abreast
+from tightwire.links.staging import staging_for
 from tightwire.rules.yours import rates
+from tightwire.run.freight import Freight
 from tightwire.run.lane import Lane
-from tightwire.run.ranges import Parted, cut, part, settle
+from tightwire.run.parcel import Parcel
+from tightwire.run.ranges import settle
 from tightwire.run.shards import down_of, groups_of, make_shard, refitted
 from tightwire.run.transport import Entry, Transport
 from tightwire.server.events import (
@@ -65,11 +68,13 @@ class Client:
         assert isinstance(lane.recipe.exchange, Server)
         self._shards = lane.recipe.exchange.shards
         self._me = transport.link.world.rank
-        self._down = down_of(lane.recipe)
+        staging = staging_for(next(iter(lane.tensors.values())).device)
+        self._freight = Freight(lane, self._shards, down_of(lane.recipe), staging)
         self.versions = [0] * self._shards  # of the centre this worker last read
         self.read = [0] * self._shards  # it holds everybody's steps before these clocks
         self.sequence = 0
         self.dropped = False  # the last push, by all shards
+        self._entered = False  # all shards have been asked something
         self._counted = False  # the link itself counts what crosses its sockets
 
     def enter(self, at: At) -> None:
@@ -82,9 +87,15 @@ class Client:
             keeper = self.lane.group.outer[(self._number + shard) % len(self.lane.group.outer)]
             make = partial(make_shard, self.lane, self._optimizer, at, piece=shard, pieces=self._shards)
             link.host(self._name(shard), make, on=keeper)
+            self._freight.afar[shard] = link.afar(self._name(shard))
         if self.lane.group.speaks:
             self._adopt(self._ask_all(lambda shard: Enter(self._me, at.step)), at)
+            self._entered = True
         self._spread()
+
+    def ready(self, parcel: Parcel) -> None:
+        """A bucket of gradients is complete, and will be pushed."""
+        self._freight.ready(parcel)
 
     def meet(self, due: Due, at: At, unused: Set[str] = frozenset()) -> None:
         """Push and pull what is due; ``unused`` tensors have no gradient in this step."""
@@ -109,14 +120,14 @@ class Client:
             self._note(replies, at)
         if not due.push:
             return
-        sent = self._pack(at)
+        sent, wires = self._freight.pack(at, self._transport.ledger)
         pull = due.pull and not look_first and not self._fresh(at)
         replies = self._ask_all(
             lambda shard: Push(
                 self._me,
                 self.sequence,
                 self._meta(shard, at),
-                {label: done.wires[shard] for label, done in sent.items()},
+                {label: moving.here() for label, moving in wires[shard].items()},
                 self._rates(at),
                 pull,
                 frozenset(unused),
@@ -137,20 +148,12 @@ class Client:
 
     def center(self, at: At) -> dict[str, Tensor]:
         """The centre as it is, by tensor."""
-        decoded = self._decode(self._ask_all(lambda shard: Peek(self._me)), at)
+        decoded = self._freight.decode(self._ask_all(lambda shard: Peek(self._me)), at)
         return {name: view for bucket in decoded.values() for name, view in bucket.items()}
 
     def _fresh(self, at: At) -> bool:
         schedule = self.lane.recipe.schedule
         return isinstance(schedule, Caches) and all(schedule.fresh(at.step + 1, clock) for clock in self.read)
-
-    def _decode(self, replies: list[Any], at: At) -> dict[str, Bucket]:
-        decoded = {}
-        for parcel in self.lane.parcels:
-            decoded[parcel.label] = Bucket.zeros(parcel.x.spec)
-            for reply, piece in zip(replies, cut(decoded[parcel.label], self._shards), strict=True):
-                self._down.decode_(piece, Payload(reply.wires[parcel.label].to(piece.flat.device)), {}, at)
-        return decoded
 
     def _note(self, replies: list[Any], at: At) -> dict[str, Bucket] | None:
         """Remember which centre was read, and the centre itself where it is needed; None if none was sent."""
@@ -158,7 +161,7 @@ class Client:
             return None
         self.versions = [reply.version for reply in replies]
         self.read = [reply.clock for reply in replies]
-        decoded = self._decode(replies, at)
+        decoded = self._freight.decode(replies, at)
         for parcel in self.lane.parcels:
             if parcel.center is not None and not isinstance(self.lane.recipe.adopt, Rebases):
                 parcel.center.flat.copy_(decoded[parcel.label].flat)
@@ -268,20 +271,13 @@ class Client:
         factor = self.lane.seat.rate(at)
         return tuple(rate * factor for rate in rates(self._optimizer))
 
-    def _pack(self, at: At) -> dict[str, Parted]:
-        sent = {}
-        for parcel in self.lane.parcels:
-            if not self.lane.early:
-                self.lane.fill(parcel)
-            sent[parcel.label] = part(parcel, self.lane.compressor, self._shards, at)
-            self._transport.ledger.produced(sent[parcel.label].nbytes)
-        return sent
-
     def _export(self) -> list[dict[str, Any]]:
         return [reply.state for reply in self._ask_all(lambda shard: Export(self._me))]
 
     def _ask_all(self, event: Callable[[int], Event]) -> list[Any]:
-        return [self._ask(shard, event(shard)) for shard in range(self._shards)]
+        questions = (partial(self._ask, shard, event(shard)) for shard in range(self._shards))
+        replies: Iterable[Question] = abreast(questions, self._freight.afar) if self._entered else questions
+        return [self._freight.arrived(shard, reply()) for shard, reply in enumerate(replies)]
 
     def _ask(self, shard: int, event: Event) -> Any:
         reply = self._transport.link.ask(self._name(shard), event, self._transport.timeout_s)

@@ -5,7 +5,7 @@ Everything here blocks and runs inside a job of the link (`Link.submit`), except
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,11 +96,12 @@ class Transport:
         capacity: Sequence[int],
         members: Members,
         entry: Entry,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[Tensor | None]:
         """Move payloads between slots (`links.rounds.carry`); what was not for this rank stays None."""
         home = next(slot.device for slot in slots if slot is not None)
         on_wire = [None if slot is None else self._stage(slot.contiguous()) for slot in slots]
-        moved = carry(self._route(members, entry), on_wire, transfers, capacity)
+        moved = carry(self._route(members, entry), on_wire, transfers, capacity, meanwhile)
         self._count(entry, moved)
         return [None if slot is None else slot.to(home) for slot in on_wire]
 

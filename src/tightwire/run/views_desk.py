@@ -8,20 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 from tightwire.algebra.errors import PayloadError
-from tightwire.server.chain import Beat, Letter, Told, Where
+from tightwire.links.access import is_address
+from tightwire.server.chain import Beat, Departs, Joins, Letter, Told, Where
 from tightwire.server.replica import VIEWS
 from tightwire.server.views import Views
 
 _TICK_S = 0.1
+_MOST_JOINED = 64
 
 
 class ViewsDesk:
     """`algebra.link.Asked`. Servers learn of new views with the answer to their next heartbeat."""
 
     name = VIEWS
+    lasts = False
 
     def __init__(self, views: Views) -> None:
         self._views = views
+        self.joined: dict[str, float] = {}  # servers that offered themselves, and when they last did
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -34,6 +38,10 @@ class ViewsDesk:
         with self._lock:
             return see(self._views)
 
+    def stays(self, server: str) -> None:
+        """It wanted to leave, and is back."""
+        self.look(lambda views: views.leaving.discard(server))
+
     def ask(self, rank: int, event: Any, timeout_s: float, left: Callable[[], bool] = lambda: False) -> Any:
         """A heartbeat, or a worker that wants to know where to go. Nobody waits here."""
         with self._lock:
@@ -41,9 +49,16 @@ class ViewsDesk:
                 case Letter(sender, Beat() as beat):
                     effects = self._views.handle(beat, time.monotonic())
                     return Told(tuple(message for to, message in effects if to == sender))
+                case Letter(sender, Departs()):
+                    self._views.leaving.add(sender)
+                    return Told()
+                case Letter(_, Joins(where)) if is_address(where):
+                    if where in self.joined or len(self.joined) < _MOST_JOINED:
+                        self.joined[where] = time.monotonic()
+                    return Told()
                 case Where():
                     return self._views.handle(event, time.monotonic())[0][1]
-        raise PayloadError(f"the views take heartbeats and questions, and {type(event).__name__} is neither")
+        raise PayloadError(f"the views take heartbeats, offers and questions, and {type(event).__name__} is none")
 
     def mark_gone(self, rank: int) -> None:
         """Workers are not in views."""

@@ -132,6 +132,8 @@ class Worker:
         self.emit(event.Ready, bucket=parcel.label)
         parcel.pay_debts()
         if not lane.collective:
+            if lane.label in self.clients and self.due(lane).push:
+                self.clients[lane.label].ready(parcel)
             return
         pending = None
         if self._direct:

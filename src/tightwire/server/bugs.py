@@ -52,7 +52,16 @@ def skip_the_log(replica: Replica, message: Any) -> Effects:
     return replica.handle(message)
 
 
+def stay_ahead(replica: Replica, message: Any) -> Effects:
+    """Who was overtaken keeps what it has, and goes on from there."""
+    effects = replica.handle(message)
+    if replica.overtaken:
+        replica.overtaken = False
+        effects = [(to, Have(replica.view.number, replica.index)) for to, said in effects if isinstance(said, Have)]
+    return effects
+
+
 BUGS: dict[str, Bug] = {
     made.__name__.replace("_", "-"): made
-    for made in (acknowledge_first, forget_numbers, answer_repeats, go_at_once, skip_the_log)
+    for made in (acknowledge_first, forget_numbers, answer_repeats, go_at_once, skip_the_log, stay_ahead)
 }

@@ -142,5 +142,15 @@ class Seat(NamedTuple):
     copied: Any = None
 
 
+class Joins(NamedTuple):
+    """Another server offers itself; ``where`` it listens is its name."""
+
+    where: str
+
+
+class Departs(NamedTuple):
+    """The sender of this letter will end: others should have what it keeps."""
+
+
 class Over(NamedTuple):
     """The run has ended: nothing needs to be kept."""

@@ -7,7 +7,9 @@
 
 The machine is deterministic, so equal entries make equal copies. In a new view every member tells the one before it how
 far it has come (`Have`) and is given the rest (`Sync`): the entries that were not acknowledged yet, or everything if it
-is new. A member that is left out forgets all and offers itself anew, under another life.
+is new. A member that is left out forgets all and offers itself anew, under another life. One that others have overtaken
+may hold entries that they do not: it takes the whole state, and does nothing before that. Until then it keeps what it
+has, because nothing is acknowledged without it, and it has all that was.
 
 Chain replication: van Renesse and Schneider, OSDI 2004. Who is in the chain is decided elsewhere (`server.views`).
 """
@@ -43,6 +45,8 @@ class Replica:
     acknowledged: int = _BLANK  # everybody behind holds what is up to here
     caught_up: int = 0  # the last view in which this member had all it needs
     stands: bool = False  # whether the view is final; nothing is done in one that is not
+    ahead: frozenset[Member] = frozenset()  # those before it in the last view that stood: they have no less
+    overtaken: bool = False
     rest: int = 0  # ticks until the whole state is copied again for the one behind: it is large, and may be on its way
     longer: int = _REST
     log: dict[int, Request] = field(default_factory=dict)  # applied, not yet acknowledged
@@ -75,6 +79,8 @@ class Replica:
             return effects
         if not self._is_caught_up():
             effects += self._have()
+        if self.overtaken:
+            return effects
         if (after := self._after()) is not None:
             effects += [(after, Forward(self.view.number, index, entry)) for index, entry in self.log.items()]
             if self.acknowledged < self.index and self.acknowledged + 1 not in self.log:
@@ -102,6 +108,8 @@ class Replica:
         return self.machine is not None and self.caught_up == self.view.number
 
     def _hear(self, message: Forward | Ack | Have | Sync) -> Effects:
+        if self.overtaken and not (isinstance(message, Sync) and message.state is not None):
+            return []
         match message:
             case Forward(_, index, request):
                 return self._forward(index, request)
@@ -183,7 +191,10 @@ class Replica:
         if self.me not in self.view.chain:
             return []
         self.stands = True
-        if self.view.chain[0] != self.me:
+        before = frozenset(self.view.chain[: self.view.chain.index(self.me)])
+        self.overtaken = self.machine is not None and bool(before) and (self.overtaken or not before <= self.ahead)
+        self.ahead = before
+        if before:
             self.unsent = []  # those workers ask the new head
             return self._have()
         self.caught_up = self.view.number
@@ -196,7 +207,7 @@ class Replica:
     def _have(self) -> Effects:
         before = self._before()
         assert before is not None
-        return [(before, Have(self.view.number, self.index))]
+        return [(before, Have(self.view.number, _BLANK if self.overtaken else self.index))]
 
     def _help(self, index: int) -> Effects:
         """Give the one behind what it lacks."""
@@ -214,8 +225,9 @@ class Replica:
     def _catch_up(self, sync: Sync) -> Effects:
         """Take what the one before has more than this one; an answer of long ago sets nobody back."""
         effects: Effects = []
-        if sync.state is not None and sync.place > self.index:
+        if sync.state is not None and (self.overtaken or sync.place > self.index):
             self.machine, self.index, self.log = self.revive(sync.state), sync.place, {}
+            self.overtaken = False
         for index, request in enumerate(sync.entries, sync.place + 1):
             if index == self.index + 1:
                 effects += self._apply(request)
@@ -229,5 +241,5 @@ class Replica:
         """Left out: what this server knows may be wrong by now. It offers itself anew."""
         self.me = self.me._replace(life=self.me.life + 1)
         self.machine, self.index, self.acknowledged, self.caught_up = None, _BLANK, _BLANK, 0
-        self.log, self.unsent, self.stands = {}, [], False
+        self.log, self.unsent, self.stands, self.overtaken = {}, [], False, False
         return []

@@ -66,7 +66,7 @@ class World:
         """Draw everything that is decided beforehand."""
         rng = self.rng = random.Random(self.seed)
         replicas = rng.choice((2, 2, 3))
-        self.shards = [f"shard {i}" for i in range(rng.choice((1, 1, 2)))]
+        self.shards = [f"shard {i}" for i in range(rng.choice((1, 1, 2, 3)))]
         self.weather = Weather.draw(rng, _CALM_MS)
         self.views = Views(replicas, _PATIENCE_MS / 1000)
         workers = range(rng.randint(2, 4))

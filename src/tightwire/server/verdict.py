@@ -2,7 +2,7 @@
 
 lost     every acknowledged contribution is in every copy
 twice    no contribution is in a copy more than once
-hang     every worker has been answered, and every chain has its copies again
+hang     every worker has been answered, every chain has its copies again, and is led by whom it should be
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ def settled(world: World) -> bool:
         if len(copies) != min(world.views.replicas, able) or any(copy.view != view for copy in copies):
             return False
         if len({copy.index for copy in copies} | {copy.acknowledged for copy in copies}) != 1:
+            return False
+        if view.chain[0].server != world.views.wanted[shard][0]:
             return False
     return True
 

@@ -3,6 +3,7 @@
     not heard of for ``patience_s``      ─▶ left out, as long as somebody stays who has everything
     a spare, and the chain is too short  ─▶ becomes the tail, and catches up there
     caught up, and the chain too long    ─▶ whoever should not be in it is left out
+    all have everything                  ─▶ whoever should lead becomes the head (`server.placing`)
 
 Every change is a view with the next number; servers obey only the newest they know, and a chain acknowledges only what
 all its members hold, so two heads cannot both succeed. A view stands once its head has said that it knows it: before
@@ -36,7 +37,7 @@ class Views:
     buried: dict[tuple[str, str], int] = field(default_factory=dict)  # by shard and server: the last life left out
     leaving: set[str] = field(default_factory=set)  # servers that should keep nothing any more
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _known: frozenset[str] = frozenset()  # the servers for which ``wanted`` was worked out
+    _known: frozenset[Member] = frozenset()  # those for which ``wanted`` was worked out
 
     def found(self, shard: str, member: Member, now_s: float) -> View:
         """The first view of a shard: one server, which was given the machine."""
@@ -113,17 +114,28 @@ class Views:
     # ── who should be where ───────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, alive: dict[str, dict[str, Member]]) -> None:
-        known = frozenset(server for living in alive.values() for server in living) - self.leaving
+        known = frozenset(
+            member for living in alive.values() for member in living.values() if member.server not in self.leaving
+        )
         if known and known != self._known:
-            now = {shard: [member.server for member in view.chain] for shard, view in self.views.items()}
-            self.wanted = rebalance(now, sorted(known), replicas=self.replicas)
+            now = {shard: self._keepers(shard, alive[shard]) for shard in self.views}
+            self.wanted = rebalance(now, sorted({member.server for member in known}), replicas=self.replicas)
             self._known = known
+
+    def _members(self, shard: str) -> tuple[Member, ...]:
+        """Those of the last view that stood, and behind them those of one that does not yet."""
+        final, chain = self.final[shard].chain, self.views[shard].chain
+        return (*final, *(member for member in chain if member not in final))
+
+    def _keepers(self, shard: str, alive: dict[str, Member]) -> list[str]:
+        """Its servers, as they should stay where nothing else speaks for it: who lost its memory comes last."""
+        members = sorted(self._members(shard), key=lambda member: alive.get(member.server) != member)
+        return list(dict.fromkeys(member.server for member in members))
 
     def _next(self, shard: str, alive: dict[str, Member]) -> tuple[Member, ...] | None:
         """What a chain should be now; None if it is that already, or nothing can be decided."""
-        final, chain, sound = self.final[shard].chain, self.views[shard].chain, self.sound[shard]
-        known = (*final, *(member for member in chain if member not in final))
-        kept = tuple(member for member in known if alive.get(member.server) == member)
+        chain, sound = self.views[shard].chain, self.sound[shard]
+        kept = tuple(member for member in self._members(shard) if alive.get(member.server) == member)
         if not any(member in sound for member in kept):
             return None
         wanted = self.wanted.get(shard, ())
@@ -133,6 +145,7 @@ class Views:
                 kept = (*kept, joining[0])  # one at a time
             elif all(server in [member.server for member in kept] for server in wanted) and wanted:
                 kept = tuple(member for member in kept if member.server in wanted)
+                kept = tuple(sorted(kept, key=lambda member: member.server != wanted[0]))  # it leads, all others follow
         return None if kept == chain else kept
 
     def _decide(self, shard: str, chain: tuple[Member, ...]) -> Effects:
