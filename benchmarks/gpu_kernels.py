@@ -4,6 +4,7 @@
 
 In one run: the fused kernel, a sampled threshold and an exact top-k in eager PyTorch, and one plain pass over the same
 bytes (the floor). Encoding is momentum, accumulation, selection, compaction and clearing; gap coding is not counted.
+Beside them one-bit and ternary codes, packed and unpacked by one pass each and by eager PyTorch.
 """
 
 from __future__ import annotations
@@ -11,17 +12,24 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.harness import write
 from tightwire import models
-from tightwire.algebra.codec import drive
+from tightwire.algebra.codec import Codec, Payload, drive
 from tightwire.algebra.memory import bucket_of
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
+from tightwire.codecs.choose import Share
+from tightwire.codecs.onebit import onebit, row_means
+from tightwire.codecs.passes import offer, passes_for, withdraw
+from tightwire.codecs.terngrad import terngrad
 from tightwire.codecs.topk import kept, topk
 from tightwire.kernels import triton_topk
+from tightwire.kernels.gpu_bits import gpu_passes
 from tightwire.kernels.gpu_topk import FusedTopKGpu, KeptTables, add_up
 from tightwire.memories.momentum import momentum_correction
 
@@ -96,10 +104,49 @@ def contestants(spec: Spec, x: Bucket) -> tuple[dict[str, Callable[[], object]],
     total = Bucket.zeros(spec)
 
     def decode() -> None:
-        add_up(triton_topk, total, wires)
+        add_up(triton_topk, total, wires, Share(spec.segments, spec))
 
     return {"fused": fused, "eager, sampled threshold": sampled, "eager, exact top-k": exact, "floor": floor,
             f"decode of {PAYLOADS}": decode}, next_gradient  # fmt: skip
+
+
+def packing(spec: Spec, x: Bucket) -> dict[str, Callable[[], object]]:
+    """Bits and ternary codes: the kernels, and the codecs' own way."""
+    fast, at, out = passes_for(x), At(), Bucket.zeros(spec)
+    assert fast is not None
+    mean_R2 = torch.cat([row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments()])
+    scale_S = torch.stack([flat.abs().max() for _, flat in x.segments()])
+    bits_B, codes_B = fast.signs(x, mean_R2)[0], fast.ternary(x, x.flat, scale_S, at)[0]
+    ways: dict[str, Callable[[], object]] = {
+        "one-bit, packed": lambda: fast.signs(x, mean_R2),
+        "one-bit, added": lambda: fast.add_signs_(out, bits_B, mean_R2),
+        "ternary, packed": lambda: fast.ternary(x, x.flat, scale_S, at),
+        "ternary, added": lambda: fast.add_ternary_(out, codes_B, scale_S),
+    }
+    codecs: dict[str, tuple[Codec, Tensor]] = {
+        "one-bit": (onebit(), torch.cat([mean_R2.flatten().view(torch.uint8), bits_B])),
+        "ternary": (terngrad(float("inf"), scaler="own"), torch.cat([scale_S.view(torch.uint8), codes_B])),
+    }
+    for name, (codec, wire) in codecs.items():
+        for way, wrapped in (("fast", lambda run: run()), ("eager", without_kernels)):
+
+            def encode(codec: Codec = codec, wrapped: Any = wrapped) -> object:
+                return wrapped(lambda: drive(codec.encode(x, {}, at), lambda ask: ask.tensor))
+
+            def decode(codec: Codec = codec, wire: Tensor = wire, wrapped: Any = wrapped) -> object:
+                return wrapped(lambda: codec.decode_(out, Payload(wire), {}, at))
+
+            ways |= {f"{name} codec, encode, {way}": encode, f"{name} codec, decode, {way}": decode}
+    return ways
+
+
+def without_kernels(run: Callable[[], object]) -> object:
+    """A run that finds nothing offered."""
+    withdraw(gpu_passes)
+    try:
+        return run()
+    finally:
+        offer(gpu_passes)
 
 
 def triton_floor(x: torch.Tensor, u: torch.Tensor, v: torch.Tensor, *out: torch.Tensor) -> None:
@@ -124,6 +171,8 @@ def main() -> None:
     x = Bucket(torch.randn(spec.numel, device="cuda") * 1e-3, spec)
     runs, refresh = contestants(spec, x)
     times = {name: measured(run, refresh, rounds) for name, run in runs.items()}
+    packers = packing(spec, Bucket(torch.randn(spec.numel, device="cuda") * 1e-3, spec))
+    times |= {name: measured(run, lambda: None, rounds) for name, run in packers.items()}
     figures = {name: {"median_ms": statistics.median(t), "least_ms": min(t)} for name, t in times.items()}
     write("gpu_kernels", {"elements": spec.numel, "tensors": len(spec.segments), "density": DENSITY, "ms": figures})
 

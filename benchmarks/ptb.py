@@ -4,7 +4,9 @@
     python -m benchmarks.ptb join A.json B.json …                          write benchmarks/results/ptb.json
 
 SGD, rate 20, divided by 4 when validation does not improve; clip 0.25; segments of 35 words; global batch 20; dropout
-0.65. Runs for ``--minutes`` at most and goes on from ``--state`` when started again. The text is licensed by the LDC.
+0.65. Runs for ``--minutes`` at most and goes on from the newest checkpoint in ``--state`` when started again: a
+checkpoint after ``--save-every`` epochs, at the end, and when the time is over. Each has a log of its own, written
+before it, so that log and weights are never of different epochs. The text is licensed by the LDC.
 """
 
 from __future__ import annotations
@@ -23,21 +25,22 @@ from torch.nn import functional as F
 import tightwire as tw
 from benchmarks.harness import write
 from tightwire import data, models
+from tightwire.algebra.grain import whole
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.exchanges.allreduce import ring
 from tightwire.recipes import dgc, sync_sgd
 from tightwire.recipes.dgc import warm_up
-from tightwire.run.checkpoint import keep_newest
+from tightwire.run.checkpoint import keep_newest, latest
 
 WORKERS, BATCH, BPTT, RATE, CLIP = 4, 20, 35, 20.0, 0.25
 
 
-def arm(name: str, steps: int) -> AnyRecipe:
-    """The recipe; DGC warms up in the first epoch, a level each quarter, and has no momentum."""
-    density = warm_up(0.001, every=steps // 4, unit="step")
+def arm(name: str, steps: int, warm_up_epochs: float) -> AnyRecipe:
+    """The recipe; DGC warms up in the first epoch or a part of it, in four equal stretches, and has no momentum."""
+    density = warm_up(0.001, every=max(1, round(warm_up_epochs * steps / 4)), unit="step")
     match name:
         case "sync-sgd":
-            return sync_sgd(ring())
+            return sync_sgd(ring(), grain=whole())  # in one process a bucket more is only a round more to wait for
         case "dgc":
             return dgc(density, momentum=0.0)
         case _:
@@ -47,30 +50,30 @@ def arm(name: str, steps: int) -> AnyRecipe:
 def perplexity(model: torch.nn.Module, streams_CL: Tensor) -> float:
     """Of a text in parallel streams."""
     model.eval()
-    total, words = 0.0, 0
+    total, words = torch.zeros((), dtype=torch.float64, device=streams_CL.device), 0
     with torch.no_grad():
         for begin in range(0, streams_CL.shape[1] - 1, BPTT):
             y = streams_CL[:, begin + 1 : begin + 1 + BPTT]
             x = streams_CL[:, begin : begin + y.shape[1]]
-            total += float(F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum"))
+            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
             words += y.numel()
     model.train()
-    return math.exp(total / words)
+    return math.exp(float(total) / words)
 
 
-def train(rank: int, asked: argparse.Namespace, texts: dict[str, Tensor], log: list[dict[str, Any]]) -> None:
+def train(rank: int, asked: argparse.Namespace, texts: dict[str, Tensor]) -> None:
     """One worker."""
     torch.manual_seed(1111)
-    model = models.make("lstm-lm", inputs=(BPTT,), classes=10_000).cuda().train()
+    model = models.make("lstm-lm", inputs=(BPTT,), classes=10_000).to(asked.device).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     steps = asked.steps or (texts["train"].shape[1] - 1) // BPTT
     mine = texts["train"][rank * BATCH // WORKERS : (rank + 1) * BATCH // WORKERS]
-    torch.manual_seed(1000 + rank + 17 * len(log))
-    best, begin = min((row["valid"] for row in log), default=math.inf), time.perf_counter()
-    with tw.join(arm(asked.arm, steps), model, optimizer) as wire:
-        if (asked.state / "checkpoint").exists():
-            wire.load(asked.state / "checkpoint")
+    with tw.join(arm(asked.arm, steps, asked.warm_up), model, optimizer) as wire:
+        log = go_on(wire, asked.state, steps)
+        if log:
             optimizer.param_groups[0]["lr"] = log[-1]["next_rate"]
+        torch.manual_seed(1000 + rank + 17 * len(log))
+        begin, before = time.perf_counter(), log[-1]["seconds"] if log else 0.0
         for epoch in range(len(log), asked.epochs):
             sent = wire.ledger.state()
             model.reset()  # type: ignore[operator]
@@ -78,24 +81,44 @@ def train(rank: int, asked: argparse.Namespace, texts: dict[str, Tensor], log: l
                 x = mine[:, step * BPTT : (step + 1) * BPTT]
                 y = mine[:, step * BPTT + 1 : (step + 1) * BPTT + 1]
                 F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
-                wire.clip(CLIP)
+                wire.clip(CLIP, wait=False)
                 wire.step()
-            found = torch.tensor([perplexity(model, texts["valid"]) if rank == 0 else 0.0])
-            wire.add_up_(found)
-            valid = float(found)
-            if valid >= best:
-                optimizer.param_groups[0]["lr"] /= 4
-            best = min(best, valid)
+            found = torch.zeros(2, dtype=torch.float64)
             if rank == 0:
-                test = perplexity(model, texts["test"])
-                log.append(row(epoch, valid, test, time.perf_counter() - begin, optimizer, sent, wire.ledger.state()))
+                found = torch.tensor([perplexity(model, texts[name]) for name in ("valid", "test")]).double()
+            wire.add_up_(found)
+            valid, test = found.tolist()
+            if valid >= min((row["valid"] for row in log), default=math.inf):
+                optimizer.param_groups[0]["lr"] /= 4
+            seconds = before + time.perf_counter() - begin
+            log.append(row(epoch, valid, test, seconds, optimizer, sent, wire.ledger.state()))
+            if rank == 0:
                 print(log[-1], flush=True)
-            wire.save(asked.state / "checkpoint")
-            if rank == 0:  # only now: a log that is ahead of its checkpoint would lie
-                keep_newest(asked.state / "checkpoint", 1)
-                (asked.state / "log.json").write_text(json.dumps(log))
-            if wire.agree(time.perf_counter() - begin > 60 * asked.minutes):
+            late = wire.agree(time.perf_counter() - begin > 60 * asked.minutes)
+            if late or len(log) == asked.epochs or len(log) % asked.save_every == 0:
+                keep(wire, asked.state, log)
+            if late:
                 break
+
+
+def keep(wire: tw.Wire, state: Path, log: list[dict[str, Any]]) -> None:
+    """A checkpoint and its log, by all workers together; the log first, under the number of the step."""
+    if wire.rank == 0:
+        (state / f"log-{wire.clock}.json").write_text(json.dumps(log))
+    wire.save(state / "checkpoint")
+    if wire.rank == 0:
+        keep_newest(state / "checkpoint", 1)
+        (state / "log.json").write_text(json.dumps(log))
+
+
+def go_on(wire: tw.Wire, state: Path, steps: int) -> list[dict[str, Any]]:
+    """Take up the newest checkpoint, if there is one; the log that belongs to it."""
+    if latest(state / "checkpoint") is None:
+        return []
+    wire.load(state / "checkpoint")
+    log: list[dict[str, Any]] = json.loads((state / f"log-{wire.clock}.json").read_text())
+    assert len(log) * steps == wire.clock, f"{len(log)} epochs of {steps} steps are not the {wire.clock} of {state}"
+    return log
 
 
 def row(
@@ -106,7 +129,7 @@ def row(
     return {
         "epoch": epoch + 1, "valid": valid, "test": test, "seconds": seconds,
         "next_rate": optimizer.param_groups[0]["lr"], "payload_ratio": dense / payload if payload else None,
-        "gpu": torch.cuda.get_device_name(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }  # fmt: skip
 
 
@@ -120,6 +143,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--steps", type=int, help="of an epoch, for a trial")
     parser.add_argument("--state", type=Path, default=Path("ptb"))
+    parser.add_argument("--save-every", type=int, default=1, help="epochs between two checkpoints")
+    parser.add_argument("--warm-up", type=float, default=1.0, help="epochs until DGC's density is 0.001")
+    parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     if asked.arm == "join":
         write("ptb", {"workers": WORKERS, "arms": {log.parent.name: json.loads(log.read_text()) for log in asked.logs}})
@@ -127,11 +153,9 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     asked.state.mkdir(parents=True, exist_ok=True)
     text = data.load("text", asked.folder)
-    texts = {"train": text.train.streams_CL.cuda()}  # type: ignore[attr-defined]
-    for name, part in (("valid", text.valid), ("test", text.test)):
-        texts[name] = part.streams_CL.cuda()  # type: ignore[union-attr]
-    log = json.loads((asked.state / "log.json").read_text()) if (asked.state / "log.json").exists() else []
-    tw.together(WORKERS, lambda rank: train(rank, asked, texts, log))
+    parts = {"train": text.train, "valid": text.valid, "test": text.test}
+    texts = {name: part.streams_CL.to(asked.device) for name, part in parts.items()}  # type: ignore[union-attr]
+    tw.together(WORKERS, lambda rank: train(rank, asked, texts))
 
 
 if __name__ == "__main__":

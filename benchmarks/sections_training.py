@@ -104,10 +104,12 @@ def gpu_kernels(record: dict[str, Any]) -> str:
     """Encoding on a GPU."""
     rows: list[list[object]] = [[name, f"{ms['median_ms']:.3f} ms"] for name, ms in record["ms"].items()]
     millions = record["elements"] / 1e6
+    passes = ". One-bit and ternary codes: a kernel's pass alone, then the whole codec with and without it"
+    packed = passes if any(name.startswith("one-bit") for name in record["ms"]) else ""
     return (
         f"## Encoding on a GPU\n\n{millions:.1f} M float32 gradients in the {record['tensors']} tensors of ResNet-50, "
         f"density {record['density']}, by CUDA events. Encoding is momentum, accumulation, exact selection, compaction "
-        "and clearing; the floor reads and writes the same bytes and does nothing else:\n\n"
+        f"and clearing; the floor reads and writes the same bytes and does nothing else{packed}:\n\n"
         + table(["", "median"], rows)
     )
 

@@ -30,6 +30,22 @@ def uniform(spec: Spec, at: At, device: torch.device) -> Tensor:
     return ((_mix_(word_N) >> 8) & 0xFFFFFF).float().mul_(2.0**-24)
 
 
+def seeds(spec: Spec, at: At) -> list[tuple[int, int]]:
+    """Start and gamma of each tensor of a layout, as int32: what `uniform` counts with, for those who count themselves.
+
+    >>> (start, gamma), = seeds(Spec.pack([("w", (2,))]), At())
+    >>> word = words(2, At().key(shared=False, salt="w"), torch.device("cpu"))
+    >>> _mix_(torch.tensor([start, start + gamma]).to(torch.int32)).equal(word)
+    True
+    """
+    made = []
+    for s in spec.segments:
+        key = at.key(shared=False, salt=s.name)
+        gamma = _signed(key | 1)
+        made.append((_signed((key >> 32) + gamma * s.first_row * s.row_numel), gamma))
+    return made
+
+
 def words(count: int, key: int, device: torch.device, *, first: int = 0) -> Tensor:
     """``count`` words of 32 random bits, for the places from ``first`` on.
 

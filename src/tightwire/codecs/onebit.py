@@ -21,6 +21,7 @@ from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
+from tightwire.codecs.passes import passes_for
 
 _ROW_NBYTES = 8  # two float32 means
 
@@ -43,15 +44,14 @@ class OneBit:
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
         """Means of every row first, then the bits of all rows."""
-        rebuilt_N = torch.empty_like(x.flat)
-        mean_parts = []
-        for s, flat in x.segments():
-            mean_R2 = row_means(flat.view(s.rows, s.row_numel))
-            mean_parts.append(mean_R2.flatten())
-            _rebuild(flat >= 0, mean_R2, out=rebuilt_N[s.offset : s.offset + s.numel])
-        mean_bytes = torch.cat(mean_parts).view(torch.uint8) if mean_parts else x.flat.new_empty(0, dtype=torch.uint8)
-        wire = torch.cat([mean_bytes, pack_bits(x.flat >= 0)])
-        return Encoded(Payload(wire), DenseSent(rebuilt_N))
+        means = (row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments())
+        mean_R2 = torch.cat([torch.empty(0, 2, device=x.flat.device), *means])
+        fast = passes_for(x)
+        if fast is not None:
+            byte_B, rebuilt_N = fast.signs(x, mean_R2)
+        else:
+            byte_B, rebuilt_N = pack_bits(x.flat >= 0), _rebuilt(x.flat >= 0, mean_R2, x.spec).to(x.flat.dtype)
+        return Encoded(Payload(torch.cat([mean_R2.flatten().view(torch.uint8), byte_B])), DenseSent(rebuilt_N))
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add each row's mean on the side its bit says."""
@@ -61,12 +61,11 @@ class OneBit:
             )
         mean_nbytes = _ROW_NBYTES * rows(out.spec)
         mean_R2 = payload.wire[:mean_nbytes].view(torch.float32).view(-1, 2)
-        positive_N = unpack_bits(payload.wire[mean_nbytes:], out.spec.numel)
-        row = 0
-        for s, flat in out.segments():
-            side = positive_N[s.offset : s.offset + s.numel]
-            flat.add_(_rebuild(side, mean_R2[row : row + s.rows], out=torch.empty_like(flat)))
-            row += s.rows
+        byte_B, fast = payload.wire[mean_nbytes:], passes_for(out)
+        if fast is not None:
+            fast.add_signs_(out, byte_B, mean_R2)
+        else:
+            out.flat.add_(_rebuilt(unpack_bits(byte_B, out.spec.numel), mean_R2, out.spec).to(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:
         """Always the same: bits and means."""
@@ -85,20 +84,24 @@ def row_means(x_RC: Tensor) -> Tensor:
     tensor([[-1.,  3.],
             [ 0.,  1.]])
     """
-    up_RC = x_RC >= 0
-    count_R = up_RC.sum(1)
-    high_R = (x_RC * up_RC).sum(1, dtype=torch.float32) / count_R.clamp(min=1)
-    low_R = (x_RC * ~up_RC).sum(1, dtype=torch.float32) / (x_RC.shape[1] - count_R).clamp(min=1)
+    count_R = torch.count_nonzero(x_RC >= 0, dim=1)
+    high_R = x_RC.clamp(min=0).sum(1, dtype=torch.float32) / count_R.clamp(min=1)
+    low_R = x_RC.clamp(max=0).sum(1, dtype=torch.float32) / (x_RC.shape[1] - count_R).clamp(min=1)
     return torch.stack([low_R, high_R], 1)
 
 
-def _rebuild(positive_N: Tensor, mean_R2: Tensor, *, out: Tensor) -> Tensor:
-    if not positive_N.numel():
-        return out
-    positive_RC = positive_N.view(mean_R2.shape[0], -1)
-    low_R1, high_R1 = mean_R2[:, :1], mean_R2[:, 1:]
-    out.view_as(positive_RC).copy_(torch.where(positive_RC, high_R1, low_R1))
-    return out
+def _rebuilt(positive_N: Tensor, mean_R2: Tensor, spec: Spec) -> Tensor:
+    """The mean of each element's row, on the side that its bit says."""
+    out_N = mean_R2.new_empty(spec.numel)
+    row = 0
+    for s in spec.segments:
+        low_R1, high_R1 = mean_R2[row : row + s.rows].split(1, dim=1)
+        place = slice(s.offset, s.offset + s.numel)
+        out_N[place].view(s.rows, s.row_numel).copy_(
+            torch.where(positive_N[place].view(s.rows, s.row_numel), high_R1, low_R1)
+        )
+        row += s.rows
+    return out_N
 
 
 def onebit() -> OneBit:

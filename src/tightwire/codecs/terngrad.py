@@ -13,7 +13,7 @@ one-element tensors unclipped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf
+from math import isinf, sqrt
 from typing import ClassVar, Literal
 
 import torch
@@ -25,10 +25,12 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
+from tightwire.codecs.passes import passes_for
 
 Scaler = Literal["shared", "own"]
 _WIDTH = 2
 _UP, _DOWN = 1, 2  # codes; 0 is nothing, 3 is no code
+_LOW_BITS = 0b01010101  # of the four codes in a byte
 
 
 @dataclass(frozen=True)
@@ -57,24 +59,31 @@ class TernGrad:
     def encode(self, x: Bucket, state: State, at: At) -> Encoding:
         """Clip, agree on a scaler for each tensor, draw."""
         value_N = self.expected(x, at)
-        size_N = value_N.abs()
-        largest = (_largest(size_N[s.offset : s.offset + s.numel]) for s in x.spec.segments)
-        scale_S = torch.cat([size_N.new_empty(0), *largest])
+        largest = (_largest(value_N[s.offset : s.offset + s.numel]) for s in x.spec.segments)
+        scale_S = torch.cat([value_N.new_empty(0), *largest])
         if self.scaler == "shared" and len(scale_S):
             scale_S = yield Ask("max", scale_S)
-        drawn_N = uniform(x.spec, at, x.flat.device).mul_(_spread(scale_S, x.spec)) < size_N
-        code_N = torch.where(value_N < 0, _DOWN, _UP).to(torch.uint8).mul_(drawn_N)
-        wire = torch.cat([scale_S.view(torch.uint8), pack_codes(code_N, _WIDTH)])
-        return Encoded(Payload(wire), DenseSent(_rebuild(scale_S, code_N, x.spec).to(x.flat.dtype)))
+        fast = passes_for(x)
+        if fast is not None:
+            byte_B, rebuilt_N = fast.ternary(x, value_N, scale_S, at)
+        else:
+            drawn_N = uniform(x.spec, at, x.flat.device).mul_(_spread(scale_S, x.spec)) < value_N.abs()
+            code_N = torch.where(value_N < 0, _DOWN, _UP).to(torch.uint8).mul_(drawn_N)
+            byte_B, rebuilt_N = pack_codes(code_N, _WIDTH), _rebuild(scale_S, code_N, x.spec).to(x.flat.dtype)
+        return Encoded(Payload(torch.cat([scale_S.view(torch.uint8), byte_B])), DenseSent(rebuilt_N))
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Out ← out + s·code."""
         scales_nbytes = 4 * len(out.spec.segments)
         wire = exactly(payload, scales_nbytes + codes_nbytes(out.spec.numel, _WIDTH), "ternary")
         scale_S = scales(wire[:scales_nbytes], "ternary")
-        code_N = unpack_codes(wire[scales_nbytes:], out.spec.numel, _WIDTH)
-        if bool((code_N > _DOWN).any()):
+        byte_B, fast = wire[scales_nbytes:], passes_for(out)
+        if bool((byte_B & (byte_B >> 1) & _LOW_BITS).any()):
             raise PayloadError("a ternary payload has a code that is none")
+        if fast is not None:
+            fast.add_ternary_(out, byte_B, scale_S)
+            return
+        code_N = unpack_codes(byte_B, out.spec.numel, _WIDTH)
         out.flat.add_(_rebuild(scale_S, code_N, out.spec).to(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:
@@ -90,13 +99,17 @@ class TernGrad:
         clipped_N = torch.empty_like(value_N)
         for s in x.spec.segments:
             place = slice(s.offset, s.offset + s.numel)
-            most = self.clip * value_N[place].double().square().mean().sqrt().float()
-            clipped_N[place] = value_N[place].clamp(-most, most)
+            length = torch.linalg.vector_norm(value_N[place], dtype=torch.float64)
+            most = self.clip * (length / sqrt(max(1, s.numel))).float()
+            torch.clamp(value_N[place], -most, most, out=clipped_N[place])
         return clipped_N
 
 
-def _largest(size_N: Tensor) -> Tensor:
-    return size_N.max()[None] if size_N.numel() else size_N.new_zeros(1)
+def _largest(value_N: Tensor) -> Tensor:
+    if not value_N.numel():
+        return value_N.new_zeros(1)
+    low, high = torch.aminmax(value_N)
+    return torch.maximum(low.abs(), high.abs())[None]
 
 
 def _rebuild(scale_S: Tensor, code_N: Tensor, spec: Spec) -> Tensor:

@@ -1,7 +1,8 @@
 """Fused fast paths. A kernel replaces a whole `Compressor` for one device and is found here, never imported by an axis.
 
 A kernel registers a maker; the maker returns None where its compiler or device is missing. The law for every kernel
-(`tightwire.testing.kernels`): the same result as the composed memory and codec.
+(`tightwire.testing.kernels`): the same result as the composed memory and codec. Packing of bits is offered to the
+codecs themselves (`codecs.passes`), because an exchange between owners drives those, a piece at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import torch
 from tightwire.algebra.codec import Codec
 from tightwire.algebra.compressor import Composed, Compressor
 from tightwire.algebra.memory import Memory
+from tightwire.codecs.passes import offer
+from tightwire.kernels.cpu_bits import cpu_passes
 from tightwire.kernels.cpu_topk import fused_topk
+from tightwire.kernels.gpu_bits import gpu_passes
 from tightwire.kernels.gpu_topk import fused_topk_gpu
 
 Maker = Callable[[Memory, Codec, torch.device], Compressor | None]
 _makers: list[Maker] = []
+offer(cpu_passes)
+offer(gpu_passes)
 
 
 def register(maker: Maker) -> None:

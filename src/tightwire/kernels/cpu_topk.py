@@ -75,6 +75,7 @@ class FusedTopK:
     codec: TopK | Choose
     from_numel: int = 1 << 16  # smaller buckets are faster without a kernel
     takes_loose: ClassVar[bool] = True
+    settles_early: ClassVar[bool] = True  # payloads are bytes of their own, and no memory here listens
 
     def init(self, spec: Spec) -> Kept:
         """State before the first step."""

@@ -29,7 +29,15 @@ def _place_of_lowest(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+def _number_of_ones(typingctx: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
 _lowest: Any = intrinsic(_place_of_lowest)  # the place of a word's lowest one: an instruction of the processor
+_ones: Any = intrinsic(_number_of_ones)  # so is how many there are
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -143,9 +151,7 @@ def count_marked(words: Any, numel: int) -> int:
         rest, inside = words[w], numel - 64 * w
         if inside < 64 and rest >> np.uint64(max(0, inside)):
             return -1
-        while rest:
-            rest &= rest - np.uint64(1)
-            n += 1
+        n += np.int64(_ones(rest))
     return n
 
 

@@ -7,7 +7,7 @@ pushed to a server, or kept local    each worker's own gradient: ‖g_k‖ ≤ c
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tightwire.run.worker import Worker
 
 
-def clip(worker: Worker, max_norm: float) -> float:
-    """Scale gradients down to ``max_norm``; return the norm that was compared."""
+def clip(worker: Worker, max_norm: float, *, wait: bool = True) -> float:
+    """Scale gradients down to ``max_norm``; return the norm that was compared, or NaN without waiting for it."""
     assert worker.launcher is not None
     worker.clips = True
     if worker.scaling.overflowed(worker.tensors.values(), worker.shares_gradients()):
@@ -40,4 +40,5 @@ def clip(worker: Worker, max_norm: float) -> float:
     for tensor in worker.tensors.values():
         if tensor.grad is not None and tensor.grad.layout != torch.strided:
             tensor.grad = tensor.grad.to_dense()
-    return float(nn.utils.clip_grad_norm_(list(worker.tensors.values()), limit))
+    norm = nn.utils.clip_grad_norm_(list(worker.tensors.values()), limit)
+    return float(norm) if wait else nan

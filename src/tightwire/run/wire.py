@@ -119,10 +119,10 @@ class Wire:
         assert self._worker.launcher is not None
         return self._worker.launcher.pause()
 
-    def clip(self, max_norm: float) -> float:
-        """Clip by the global norm, between backward() and step(); returns the norm (`run.clip`)."""
+    def clip(self, max_norm: float, *, wait: bool = True) -> float:
+        """Clip by the global norm, between backward() and step(); returns it, or NaN without waiting (`run.clip`)."""
         self._require_open()
-        return clip(self._worker, max_norm)
+        return clip(self._worker, max_norm, wait=wait)
 
     def _drew(self, share: Share[Any], weight: float) -> None:
         """A batch was handed out: contributions are weighed by the batches drawn since the last step."""
