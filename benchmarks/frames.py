@@ -28,9 +28,14 @@ SYSTEMS = "serial,layer-wise,layer-wise+discount,layer-wise+predict,layer-wise+s
 Key = tuple[str, int, int]
 
 
+def centred(inputs: tuple[int, ...], classes: int) -> nn.Module:
+    """The network with tanh instead of sigmoids: the same functions, activations around 0 (docs/layerwise.md)."""
+    return models.make("dnn7", inputs=inputs, classes=classes, activation="tanh")
+
+
 def narrow(inputs: tuple[int, ...], classes: int) -> nn.Module:
-    """The same network with 256 units a layer: for a CPU."""
-    return models.make("dnn7", inputs=inputs, classes=classes, width=256)
+    """The same with 256 units a layer: for a CPU."""
+    return models.make("dnn7", inputs=inputs, classes=classes, activation="tanh", width=256)
 
 
 def recipe_of(system: str, workers: int) -> str:

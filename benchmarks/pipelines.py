@@ -1,14 +1,16 @@
-"""Our `1f1b` and `layerwise` beside `torch.distributed.pipelining`'s 1F1B: one model, one batch a step, gloo.
+"""Our `1f1b` and `layerwise` beside `torch.distributed.pipelining`'s 1F1B: one model, one batch a step.
 
     python -m benchmarks.pipelines [--workers 2] [--rounds 9]
 
 All run in the same processes, one thread each, a few steps in turn; the ratio of each round is taken, then their
 median. The model is a stack of equal layers, cut evenly, so that no schedule has an advantage from where it is cut.
+Torch moves activations over gloo. Ours do, too, and once more through memory that the processes share.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from benchmarks.harness import in_processes, interleaved, ratio, write
 from tightwire.recipes import layerwise, one_forward_one_backward
 from tightwire.splits.stages import stage_of
 
-OURS = ("1f1b", "layerwise")
+OURS = ("1f1b", "layerwise", "1f1b, shared memory", "layerwise, shared memory")
 
 
 def network(layers: int, width: int) -> nn.Sequential:
@@ -38,13 +40,12 @@ def contest(workers: int, microbatches: int, width: int, batch: int, rounds: int
     cuts = tuple(range(2, layers, 2))
     x, y = torch.randn(batch, width), torch.randn(batch, width)
     theirs = _torch(network(layers, width), cuts, microbatches, x, y)
-    recipes = {
-        "1f1b": one_forward_one_backward(workers, microbatches=microbatches, cuts=cuts),
-        "layerwise": layerwise(workers, cuts=cuts),
-    }
     wires = {}
-    for name, recipe in recipes.items():
+    for name in OURS:
+        recipe = one_forward_one_backward(workers, microbatches=microbatches, cuts=cuts) if name.startswith("1f1b") \
+            else layerwise(workers, cuts=cuts)  # fmt: skip
         model = network(layers, width)
+        os.environ["TIGHTWIRE_MEMORY"] = "always" if "memory" in name else "never"
         wires[name] = tw.join(recipe, model, torch.optim.SGD(model.parameters(), lr=1e-3))
 
     def run(wire: Any) -> None:
@@ -52,9 +53,9 @@ def contest(workers: int, microbatches: int, width: int, batch: int, rounds: int
         wire.step()
 
     contestants = {"torch": theirs, **{name: (lambda wire=wire: run(wire)) for name, wire in wires.items()}}
-    run(wires["layerwise"])  # fill the pipe
-    for _ in range(2 * workers):
-        run(wires["layerwise"])
+    for _ in range(2 * workers + 1):  # fill the pipes
+        for wire in wires.values():
+            run(wire)
     seconds = interleaved(contestants, rounds, steps)
     for wire in wires.values():
         wire.drain()
@@ -96,7 +97,9 @@ def main() -> None:
     told = (asked.workers, asked.microbatches, asked.width, asked.batch, asked.rounds, asked.steps)
     seconds = in_processes(asked.workers, contest, *told)
     figures = {name: ratio(seconds, name, "torch") for name in OURS}
-    write("pipelines", {**vars(asked), "seconds": seconds, "time_relative_to_torch": figures}, f"_{asked.workers}")
+    memory = {name: ratio(seconds, f"{name}, shared memory", name) for name in ("1f1b", "layerwise")}
+    told_of = {**vars(asked), "seconds": seconds, "time_relative_to_torch": figures, "memory_relative_to_gloo": memory}
+    write("pipelines", told_of, f"_{asked.workers}")
 
 
 if __name__ == "__main__":

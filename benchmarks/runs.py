@@ -4,7 +4,8 @@
                                                        └▶ no: run; afterwards `finished` is called, which writes rows
 
 A benchmark that is cut keeps the rows it has. With ``--work DIR`` results stay there: started again, it runs only what
-is missing.
+is missing, and a run that was cut goes on from its last checkpoint (``--save-every``, or when the benchmark was ended
+by a signal).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from typing import Any
 from benchmarks.harness import write
 from tightwire.engines.config import RunConfig, parse_recipe
 
+_SAVING_S = 20.0  # how long runs that are asked to stop may take to save
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -42,7 +45,7 @@ class Asked:
         recipe, params = parse_recipe(self.name)
         words = "".join(f",{key}={value}" for key, value in self.settings)
         common = {"data": asked.data, "data_folder": asked.data_folder, "model": asked.model, "epochs": asked.epochs,
-                  "batch": asked.batch, "device": asked.device, "save_every": 10**6}  # fmt: skip
+                  "batch": asked.batch, "device": asked.device, "save_every": asked.save_every}  # fmt: skip
         own = {
             "recipe": recipe,
             "params": params,
@@ -64,6 +67,7 @@ def arguments(text: str | None, *, epochs: float, batch: int = 64, seeds: int = 
     parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--save-every", type=int, default=10**6, help="steps between two checkpoints of a run")
     parser.add_argument("--work", help="a folder for the runs; those that are complete there are not run again")
     return parser
 
@@ -81,13 +85,21 @@ def folder_for(asked: argparse.Namespace) -> Iterator[Path]:
 def result(config: RunConfig) -> dict[str, Any] | None:
     """What a run came to: its result, or ``{"error": …}``; None if it has not been run as it is asked for now."""
     try:
-        said = json.loads((config.path / "config.json").read_text(encoding="utf-8"))
         found: dict[str, Any] = json.loads((config.path / "result.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    return found if is_of(config) else None
+
+
+def is_of(config: RunConfig) -> bool:
+    """Whether the folder of a run holds this very run, begun or done."""
+    try:
+        said = json.loads((config.path / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
     now = json.loads(json.dumps(asdict(config)))
-    where = ("folder", "data_folder")
-    return found if all(said.get(key) == value for key, value in now.items() if key not in where) else None
+    elsewhere = ("folder", "data_folder", "save_every")
+    return all(said.get(key) == value for key, value in now.items() if key not in elsewhere)
 
 
 def run_all(configs: Sequence[RunConfig], asked: argparse.Namespace, finished: Callable[[], None]) -> None:
@@ -106,12 +118,23 @@ def run_all(configs: Sequence[RunConfig], asked: argparse.Namespace, finished: C
             running = left
             time.sleep(0.2)
     finally:
-        for process in running:
-            process.terminate()
+        _end(running)
+
+
+def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask runs to save and stop; those that take too long are ended."""
+    for process in running:
+        process.send_signal(signal.SIGINT)
+    until = time.monotonic() + _SAVING_S
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, until - time.monotonic()))
+        process.terminate()
 
 
 def _start(config: RunConfig) -> subprocess.Popen[bytes]:
-    shutil.rmtree(config.path, ignore_errors=True)
+    if not is_of(config):
+        shutil.rmtree(config.path, ignore_errors=True)
     plain = json.dumps({key: value for key, value in asdict(config).items() if value is not None})
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-m", "benchmarks.runs", plain], env={**os.environ, **one_thread})
@@ -136,14 +159,17 @@ def settings_of(asked: argparse.Namespace) -> dict[str, Any]:
 def main(config: str) -> None:
     """One run, described by JSON, in this process. A run that breaks off leaves the reason as its result."""
     from tightwire.engines.inside import run_inside  # noqa: PLC0415 -- torch only in the process that trains
-    from tightwire.engines.outcome import read_outcomes  # noqa: PLC0415
-    from tightwire.engines.start import RunFailed, judge, prepare  # noqa: PLC0415
+    from tightwire.engines.outcome import read_outcomes, stop_file  # noqa: PLC0415
+    from tightwire.engines.start import RunFailed, RunStopped, judge, prepare  # noqa: PLC0415
 
     made = prepare(RunConfig(**json.loads(config)))
+    stop_file(made.path).unlink(missing_ok=True)
     begin = time.process_time()
-    run_inside(made, resume=False)
+    run_inside(made, resume=True)
     try:
         figures = {**judge(made, read_outcomes(made.path)), "cpu_seconds": time.process_time() - begin}
+    except RunStopped:
+        return
     except RunFailed as error:
         figures = {"error": str(error)}
     partial = made.path / "result.json.partial"

@@ -10,18 +10,33 @@ from benchmarks.tables import table
 def table1(record: dict[str, Any]) -> str:
     """The layer-wise paper's table, its speed."""
     size = record["size"]
-    order = ("serial", "ceiling", "synchronous", "asgd", "layer-wise", "whole layers")
+    order = (
+        "serial",
+        "ceiling",
+        "synchronous",
+        "asgd",
+        "layer-wise",
+        "layer-wise half",
+        "layer-wise gloo",
+        "layer-wise memory",
+        "whole layers",
+    )
     rows: list[list[object]] = [
         [row["system"], row["workers"], f"{row['minutes_per_10_hours']:.1f}", _number(row["S"]), _number(row["E"]),
-         _number(row["of_ceiling"]), f"{max(row['tx_bytes_a_minibatch']) / 1e6:.1f}"]
+         _number(row["of_ceiling"]), f"{sum(row['tx_bytes_a_minibatch']) / 1e6:.1f}",
+         "" if row.get("fewer_bytes") is None else f"{row['fewer_bytes']:.1f}×"]
         for row in sorted(record["rows"], key=lambda row: (row["workers"], order.index(row["system"])))
     ]  # fmt: skip
     why = [f"{key} workers: {plan['why']}." for key, plan in record["plans"].items() if key.startswith("layer-wise")]
     return (
-        f"## Layer-wise partitioning: speed\n\n{size['inputs']} inputs, 7×{size['width']}, {size['outputs']:,} outputs,"
+        f"## Layer-wise partitioning: speed on {record['machine']['cores']} cores\n\n"
+        f"{size['inputs']} inputs, 7×{size['width']}, {size['outputs']:,} outputs,"
         f" b = {size['batch']}, one process a worker, one thread a process. `ceiling`: as many serial processes at "
         "once, which know nothing of each other. `synchronous` divides the minibatch, `asgd` takes one a worker:\n\n"
-        + table(["system", "P", "min/10 h", "S", "E", "of ceiling", "MB sent a minibatch, at most"], rows)
+        + table(
+            ["system", "P", "min/10 h", "S", "E", "of ceiling", "MB a minibatch, of all", "fewer than synchronous"],
+            rows,
+        )
         + "\n"
         + "\n".join(why)
         + "\n"
@@ -53,8 +68,8 @@ def pipelines(record: dict[str, Any]) -> str:
     return (
         f"## Pipelines next to `torch.distributed.pipelining`: {record['workers']} workers\n\n"
         f"{2 * record['workers']} layers of {record['width']}, batch {record['batch']}, {record['microbatches']} "
-        f"microbatches, gloo, interleaved; time ÷ that of torch's 1F1B, median of {record['rounds']} paired rounds:\n\n"
-        + table(["schedule", "time ÷ torch's", "quartiles", "faster"], rows)
+        f"microbatches, gloo unless said otherwise, interleaved; time ÷ that of torch's 1F1B, median of "
+        f"{record['rounds']} paired rounds:\n\n" + table(["schedule", "time ÷ torch's", "quartiles", "faster"], rows)
     )
 
 

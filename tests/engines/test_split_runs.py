@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from tightwire.algebra.recipe import leaves
 from tightwire.engines.config import ConfigError, RunConfig
@@ -45,6 +46,26 @@ def test_processes_compute_what_one_process_does(tmp_path: Path, name: str) -> N
     inside = run(config(tmp_path / "inside", name, engine="inside"))
     assert same(tmp_path / "processes", tmp_path / "inside")
     assert apart["wire"]["tx_bytes"] == inside["wire"]["tx_bytes"]
+
+
+class Around(nn.Module):
+    """A way around some layers: no nn.Sequential."""
+
+    def __init__(self, inputs: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(inputs[0], 16), nn.Linear(16, 16), nn.Linear(16, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x).relu()
+        out: Tensor = self.last(h + self.inner(h).relu())
+        return out
+
+
+def test_a_model_that_is_no_chain_is_traced_and_keeps_its_names(tmp_path: Path) -> None:
+    model = "tests.engines.test_split_runs:Around"
+    result = run(config(tmp_path, "flush", engine="inside", model=model, steps=4, epochs=None))
+    saved = load_file(tmp_path / "model.safetensors")
+    assert set(saved) == set(Around((64,), 10).state_dict()) and result["wire"]["tx_bytes"] > 0
 
 
 def kill_once(folder: Path, rank: int, steps: int) -> threading.Thread:

@@ -87,10 +87,12 @@ def test_norms_of_the_answer_are_those_of_their_owner() -> None:
         torch.testing.assert_close(mean, torch.tensor([2.0, 4.0]))
 
 
-def test_a_stage_may_have_no_weights() -> None:
+@pytest.mark.parametrize("cuts", [(1, 2), (1, 3)])
+def test_a_stage_may_have_no_weights(cuts: tuple[int, ...]) -> None:
     def one(rank: int) -> float:
-        model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1))
-        with join(layerwise(3), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
+        first: list[nn.Module] = [nn.Flatten()] if cuts == (1, 3) else []
+        model = nn.Sequential(*first, nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1))
+        with join(layerwise(3, cuts=cuts), model, torch.optim.SGD(model.parameters(), lr=0.1)) as wire:
             for _ in range(6):
                 wire.batch(torch.ones(2, 2), torch.zeros(2, 1), F.mse_loss)
                 wire.step()

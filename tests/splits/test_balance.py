@@ -91,3 +91,8 @@ def test_layers_are_timed_there_and_back_without_being_changed() -> None:
     for weight, old in zip(model.parameters(), before, strict=True):
         assert torch.equal(weight, old)
         assert weight.grad is None
+
+
+def test_of_equally_fast_cuts_even_ones_are_taken() -> None:
+    layers = [Layer("flat", 0.0), Layer("a", 1.0), Layer("b", 1.0), Layer("wide", 5.0)]
+    assert whole_layers(layers, 3, Machine()) == (5.0, (2, 3))

@@ -9,6 +9,7 @@ Free Spoken Digit Dataset, Jackson et al., github.com/Jakobovski/free-spoken-dig
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -59,17 +60,27 @@ def speech(folder: Path | None, *, states: int = 50, normalise: Normalise = "glo
     where = describe("speech").where
     if folder is None:
         raise DataError(f"speech needs its file; {where}")
-    clips = read_clips(only(folder, "*.npz", where) if folder.is_dir() else folder, where)
-    table_FD, frames = features(clips.audio, clips.offsets, clips.rate_hz)
-    is_test_F = (clips.index < TEST_BELOW)[frames.clip]
-    speaker_F = (clips.speakers if normalise == "speaker" else np.full_like(clips.speakers, "anybody"))[frames.clip]
-    for speaker in np.unique(speaker_F):
-        _normalise_(table_FD, speaker_F == speaker, is_test_F, str(speaker))
+    path = only(folder, "*.npz", where) if folder.is_dir() else folder
+    clips, table_FD, frames, is_test_F = _prepared(path, path.stat().st_mtime_ns if path.exists() else 0, normalise)
     label_F = torch.from_numpy(_labels(clips, frames, states))
     chosen = [torch.from_numpy(np.flatnonzero(part)) for part in (~is_test_F, is_test_F)]
     train, test = (Windows(torch.from_numpy(table_FD), frames, part, label_F[part]) for part in chosen)
     names = tuple(f"{digit}.{state}" for digit in range(DIGITS) for state in range(states))
     return Data("speech", train, test, (STACKED * FEATURES,), DIGITS * states, names=names)
+
+
+@lru_cache(maxsize=1)
+def _prepared(
+    path: Path, changed_ns: int, normalise: Normalise
+) -> tuple[Clips, NDArray[np.float32], Frames, NDArray[np.bool_]]:
+    """Clips and the features of their frames, which workers of one process share: nobody writes to them."""
+    clips = read_clips(path, describe("speech").where)
+    table_FD, frames = features(clips.audio, clips.offsets, clips.rate_hz)
+    is_test_F = (clips.index < TEST_BELOW)[frames.clip]
+    speaker_F = (clips.speakers if normalise == "speaker" else np.full_like(clips.speakers, "anybody"))[frames.clip]
+    for speaker in np.unique(speaker_F):
+        _normalise_(table_FD, speaker_F == speaker, is_test_F, str(speaker))
+    return clips, table_FD, frames, is_test_F
 
 
 def _labels(clips: Clips, frames: Frames, states: int) -> NDArray[np.int64]:

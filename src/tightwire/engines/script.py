@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tightwire.algebra.recipe import leaves
 from tightwire.data import Data
 from tightwire.engines.budget import Budget
 from tightwire.engines.config import RunConfig
@@ -24,7 +25,7 @@ from tightwire.engines.faults import everyones_faults
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
 from tightwire.engines.recipe import make_recipe
-from tightwire.engines.workload import criterion, make_loader, make_optimizer, make_workload
+from tightwire.engines.workload import criterion, cuttable, make_loader, make_optimizer, make_workload
 from tightwire.lab.rate import parse_rate
 from tightwire.links.shaped import Pace
 from tightwire.run import checkpoint
@@ -52,7 +53,8 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
         pace=_pace(config),
         access=config.access,
     )
-    with join(recipe, model, optimizer, settings=settings) as wire:
+    stages = max(leaf.recipe.split.stages for leaf in leaves(recipe))
+    with join(recipe, cuttable(config, model, data, stages=stages), optimizer, settings=settings) as wire:
         worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
         worker.begin(resume)
         if worker.train():

@@ -5,9 +5,12 @@
     synchronous   the minibatch divided over P workers, gradients all-reduced
     asgd          a minibatch a worker, gradients to a server, no order
     layer-wise    stages of whole layers and the columns of the last one dealt out, balanced by measured times
+     … half       the same, with activations and errors as halves
+     … gloo, … memory   the same, with messages over sockets, or through shared memory, whatever the machine has
     whole layers  the same without dealing out
 
-Every process has one thread. A figure is samples a second of all workers together; S is its ratio to serial.
+Every process has one thread. A figure is samples a second of all workers together; S is its ratio to serial. Rounds
+last about as long for all of them: where workers share a minibatch, more are timed.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import socket
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -35,6 +38,7 @@ from tightwire.algebra.split import Cut
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
 from tightwire.recipes.asgd import asgd
+from tightwire.recipes.compressed import compressed
 from tightwire.recipes.layerwise import layerwise
 from tightwire.recipes.sync_sgd import sync_sgd
 from tightwire.run.join import join
@@ -44,17 +48,18 @@ from tightwire.splits.balance import Layer, measure
 
 _RATE = 1e-3
 _PATIENCE_S = 600.0
+_WARM_SHARE = 8  # of a minibatch, before a plain loop is timed
 
 
 @dataclass(frozen=True)
 class Size:
-    """The network and its minibatch; ``steps`` minibatches are timed, ``rounds`` times."""
+    """The network and its minibatch; ``steps`` minibatches a worker are timed, ``rounds`` times."""
 
     inputs: int = 462
     width: int = 2048
     outputs: int = 10_217
     batch: int = 1024
-    steps: int = 4
+    steps: int = 1
     rounds: int = 3
 
     def network(self) -> nn.Sequential:
@@ -86,7 +91,7 @@ def layers_of(size: Size) -> list[Layer]:
 
 def timed(system: str, workers: int, size: Size, plan: dict[str, Any]) -> dict[str, Any]:
     """Samples a second of all workers together, one figure a round, and what each worker waited."""
-    said = _processes(workers, system, size, plan)
+    said = _processes(workers, system, replace(size, steps=minibatches(system, workers, size, plan)), plan)
     together = [sum(one["samples"][k] / one["seconds"][k] for one in said) for k in range(size.rounds)] \
         if system in ("ceiling", "asgd") else \
         [said[0]["samples"][k] / max(one["seconds"][k] for one in said) for k in range(size.rounds)]  # fmt: skip
@@ -97,6 +102,19 @@ def timed(system: str, workers: int, size: Size, plan: dict[str, Any]) -> dict[s
         "rounds": together,
         **{key: [one[key] for one in said] for key in ("busy_s", "waited_s", "tx_bytes_a_minibatch")},
     }
+
+
+def minibatches(system: str, workers: int, size: Size, plan: dict[str, Any]) -> int:
+    """How many a round has, of those that a worker sees.
+
+    >>> minibatches("ceiling", 8, Size(), {}), minibatches("synchronous", 8, Size(), {})
+    (1, 8)
+    >>> minibatches("whole layers", 8, Size(), {"planned_speedup": 2.2})
+    2
+    """
+    if system == "synchronous":
+        return size.steps * workers
+    return max(1, round(size.steps * float(plan.get("planned_speedup", 1.0))))
 
 
 # ── in the processes ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,19 +133,19 @@ def _alone(size: Size, plan: dict[str, Any]) -> dict[str, Any]:
     optimizer = torch.optim.SGD(model.parameters(), lr=_RATE)
     x, y = size.minibatch(size.batch)
 
-    def step() -> None:
-        F.cross_entropy(model(x), y).backward()
+    def step(some: int) -> None:
+        F.cross_entropy(model(x[:some]), y[:some]).backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    step()
+    step(max(1, size.batch // _WARM_SHARE))
     seconds = []
     for _ in range(size.rounds):
         if dist.is_initialized():
             dist.barrier()
         begin = perf_counter()
         for _ in range(size.steps):
-            step()
+            step(size.batch)
         seconds.append(perf_counter() - begin)
     if dist.is_initialized():
         dist.barrier()
@@ -175,8 +193,10 @@ def _said(size: Size, seconds: list[float], samples: float, spent: Spent | None 
 
 def _split(size: Size, plan: dict[str, Any]) -> dict[str, Any]:
     cut = Cut(tuple(plan["cuts"]), plan["wide"], tuple(plan["columns"]))
-    recipe = layerwise(plan["stages"], cuts=cut.cuts, wide=cut.wide, columns=cut.columns)
-    return _joined(recipe, size, share=size.batch, warm=2 * plan["stages"] + 1)
+    recipe: AnyRecipe = layerwise(plan["stages"], cuts=cut.cuts, wide=cut.wide, columns=cut.columns)
+    if plan.get("codec"):
+        recipe = compressed(recipe, plan["codec"])
+    return _joined(recipe, size, share=size.batch, warm=2 * plan["stages"] - 1)
 
 
 def _synchronous(size: Size, plan: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +204,7 @@ def _synchronous(size: Size, plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _asgd(size: Size, plan: dict[str, Any]) -> dict[str, Any]:
-    return _joined(asgd(), size, share=size.batch, warm=2)
+    return _joined(asgd(), size, share=size.batch, warm=1)
 
 
 _SYSTEMS: dict[str, Callable[[Size, dict[str, Any]], dict[str, Any]]] = {
@@ -194,6 +214,9 @@ _SYSTEMS: dict[str, Callable[[Size, dict[str, Any]], dict[str, Any]]] = {
     "synchronous": _synchronous,
     "asgd": _asgd,
     "layer-wise": _split,
+    "layer-wise half": _split,
+    "layer-wise gloo": _split,
+    "layer-wise memory": _split,
     "whole layers": _split,
 }
 
@@ -203,7 +226,7 @@ def _processes(workers: int, system: str, size: Size, plan: dict[str, Any]) -> l
         preload()
         port = _free_port()
         started = [
-            fork(_live, folder, system, asdict(size), plan, env=_environment(rank, workers, port),
+            fork(_live, folder, system, asdict(size), plan, env=_environment(rank, workers, port, system),
                  log=Path(folder) / f"{rank}.log")
             for rank in range(workers)
         ]  # fmt: skip
@@ -228,8 +251,10 @@ def _live(folder: str, system: str, size: dict[str, Any], plan: dict[str, Any]) 
     partial.rename(Path(folder) / f"{rank}.json")
 
 
-def _environment(rank: int, workers: int, port: int) -> dict[str, str]:
+def _environment(rank: int, workers: int, port: int, system: str) -> dict[str, str]:
     threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if system in ("layer-wise gloo", "layer-wise memory"):
+        threads["TIGHTWIRE_MEMORY"] = "always" if system.endswith("memory") else "never"
     if workers == 1:
         return threads
     return {

@@ -1,6 +1,6 @@
 """The rows of Table 1 of the layer-wise paper, one after another; what is known already is not measured again.
 
-    layers are timed once ─▶ a plan for P workers ─▶ a short run: who waits? columns move ─▶ the run that counts
+    layers are timed once ─▶ a plan for P workers ─▶ short runs: who waits? columns move ─▶ the run that counts
 
 Speed is that of made-up frames on this machine. Frame accuracy comes from runs on real frames (`benchmarks.frames`),
 which are told here by file.
@@ -24,9 +24,13 @@ from tightwire.engines.table1 import Size, layers_of, timed
 from tightwire.splits.balance import Layer, balance
 from tightwire.splits.stages import deal
 
-SYSTEMS = ("serial", "ceiling", "synchronous", "asgd", "layer-wise", "whole layers")
+SYSTEMS = (
+    "serial", "ceiling", "synchronous", "asgd", "layer-wise", "layer-wise half", "layer-wise gloo",
+    "layer-wise memory", "whole layers",
+)  # fmt: skip
+SPLIT = SYSTEMS[4:]
 FRAMES_IN_10_HOURS = 10 * 3600 * 100
-PASSES = 2  # short runs after which columns move
+TRIALS = (4, 1, 1)  # short runs after which columns move, with such a part of a minibatch
 Tell = Callable[[str], None]
 
 
@@ -53,7 +57,7 @@ class Table:
         if self.row(system, workers) is not None:
             return
         self._tell(f"{system}, {workers} worker{'s' * (workers > 1)}")
-        plan = self._settled(system, workers) if system in ("layer-wise", "whole layers") else {}
+        plan = self._settled(system, workers) if system in SPLIT else {}
         made = timed(system, workers, self.size, plan)
         self.found["rows"].append({**made, **({"plan": plan} if plan else {})})
         self._judge()
@@ -74,22 +78,27 @@ class Table:
 
     def _settled(self, system: str, workers: int) -> dict[str, Any]:
         """The plan, with columns moved by what short runs show: layers that are timed alone do not share memory."""
+        if system.startswith("layer-wise "):
+            plain = self._settled("layer-wise", workers)
+            return {**plain, "codec": "half"} if system == "layer-wise half" else plain
         key = f"{system}, {workers}"
         plans, last = self.found["plans"], self.found["layers"][-1] if self.found["layers"] else {}
         if key not in plans:
             plans[key] = {**self._plan(workers, wide=system == "layer-wise"), "passes": 0}
             last = self.found["layers"][-1]
         plan: dict[str, Any] = plans[key]
-        while plan["columns"] and plan["passes"] < PASSES:
-            tried = timed(system, workers, replace(self.size, rounds=1, steps=2), plan)
-            seconds_a_column = last["seconds"] / last["columns"]
+        while plan["columns"] and plan["passes"] < len(TRIALS):
+            part = TRIALS[plan["passes"]]
+            short = replace(self.size, batch=max(1, self.size.batch // part), rounds=1, steps=1)
+            tried = timed(system, workers, short, plan)
+            seconds_a_column = last["seconds"] / last["columns"] / part
             plan["columns"] = rebalanced(tuple(plan["columns"]), tried["busy_s"], seconds_a_column)
             plan["passes"] += 1
             self._save()
         return plan
 
     def _judge(self) -> None:
-        """S, E, minutes and the share of the ceiling, of all rows."""
+        """S, E, minutes, the share of the ceiling, and how many times fewer bytes than synchronous, of all rows."""
         serial = self.row("serial", 1)
         for row in self.found["rows"]:
             rate, ceiling = row["samples_per_second"], self.row("ceiling", row["workers"])
@@ -97,6 +106,8 @@ class Table:
             row["S"] = rate / serial["samples_per_second"] if serial else None
             row["E"] = row["S"] / row["workers"] if row["S"] else None
             row["of_ceiling"] = rate / ceiling["samples_per_second"] if ceiling else None
+            synchronous, sent = self.row("synchronous", row["workers"]), sum(row["tx_bytes_a_minibatch"])
+            row["fewer_bytes"] = sum(synchronous["tx_bytes_a_minibatch"]) / sent if synchronous and sent else None
 
     def _save(self) -> None:
         partial = self.path.with_name(self.path.name + ".partial")
@@ -125,12 +136,16 @@ def about() -> dict[str, Any]:
 def wanted(systems: Sequence[str], workers: Sequence[int]) -> list[tuple[str, int]]:
     """The rows, in the order in which they are measured: the ceiling right before what is compared with it.
 
-    >>> wanted(("serial", "ceiling", "layer-wise"), (1, 2))
-    [('serial', 1), ('ceiling', 2), ('layer-wise', 2)]
+    >>> wanted(("serial", "ceiling", "whole layers", "layer-wise"), (1, 2))
+    [('serial', 1), ('ceiling', 2), ('layer-wise', 2), ('whole layers', 2)]
     """
     rows = [("serial", 1)] if "serial" in systems else []
-    order = [system for system in ("ceiling", "layer-wise", "synchronous", "asgd", "whole layers") if system in systems]
-    return rows + [(system, count) for count in workers if count > 1 for system in order]
+    for order in (
+        ("ceiling", "layer-wise", "layer-wise gloo", "layer-wise memory", "synchronous", "asgd"),
+        ("layer-wise half", "whole layers"),
+    ):
+        rows += [(system, count) for count in workers if count > 1 for system in order if system in systems]
+    return rows
 
 
 def rebalanced(columns: tuple[int, ...], busy_s: Sequence[float], seconds_a_column: float) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from tightwire import data as workloads
 from tightwire import models
 from tightwire.data import Data, OwnShards, shards
+from tightwire.data.rows import Rows
 from tightwire.engines.config import RunConfig
 from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import Start
@@ -29,6 +30,16 @@ def make_workload(config: RunConfig) -> tuple[Data, nn.Module]:
     torch.manual_seed(config.seed)
     model = models.make(config.model, inputs=data.inputs, classes=data.classes)
     return data, model.to(config.device)
+
+
+def cuttable(config: RunConfig, model: nn.Module, data: Data, *, stages: int) -> nn.Module:
+    """The model as a split can cut it: a chain of pieces with the same weights, if it is no nn.Sequential."""
+    if stages == 1 or isinstance(model, nn.Sequential) or not isinstance(data.train, Rows):
+        return model
+    from tightwire.splits.export import as_sequential  # noqa: PLC0415 -- loads much of torch
+
+    x, _ = data.train.batch(torch.arange(2))
+    return as_sequential(model, x.to(config.device))
 
 
 def make_optimizer(config: RunConfig, model: nn.Module) -> torch.optim.Optimizer:

@@ -11,6 +11,12 @@ from torch import nn
 
 from tightwire.models.errors import ModelError, one_of
 
+_ACTIVATIONS: dict[str, tuple[type[nn.Module], float]] = {
+    "sigmoid": (nn.Sigmoid, 4.0),
+    "tanh": (nn.Tanh, 5 / 3),
+    "relu": (nn.ReLU, 2**0.5),
+}
+
 
 def mlp(inputs: tuple[int, ...], classes: int, *, hidden: tuple[int, ...] = (128, 64)) -> nn.Sequential:
     """Flattened inputs, hidden layers with ReLU, classes."""
@@ -28,18 +34,23 @@ def lenet_300_100(inputs: tuple[int, ...], classes: int) -> nn.Sequential:
 
 
 def dnn7(
-    inputs: tuple[int, ...], classes: int, *, activation: Literal["sigmoid", "relu"] = "sigmoid", width: int = 2048
+    inputs: tuple[int, ...],
+    classes: int,
+    *,
+    activation: Literal["sigmoid", "tanh", "relu"] = "sigmoid",
+    width: int = 2048,
 ) -> nn.Sequential:
     """The acoustic model of its time: 462 inputs, seven hidden layers of 2048, one class a tied state.
 
     Hinton et al.: Deep Neural Networks for Acoustic Modeling in Speech Recognition. IEEE Signal Processing Mag. 2012.
     Weights are drawn as Glorot and Bengio (AISTATS 2010) have it, four times wider for sigmoids, whose mean of ½ the
-    next layer's bias takes away: else seven of them in a row pass no gradient on.
+    next layer's bias takes away: else seven of them in a row pass no gradient on. With tanh it can compute the same
+    functions, tanh z = 2σ(2z) − 1, but activations have mean 0, which old gradients do much less harm to.
     """
-    one_of("activation", activation, ("sigmoid", "relu"))
+    one_of("activation", activation, tuple(_ACTIVATIONS))
     if width < 1:
         raise ModelError(f"width={width} must be at least 1")
-    kind, gain = (nn.Sigmoid, 4.0) if activation == "sigmoid" else (nn.ReLU, 2**0.5)
+    kind, gain = _ACTIVATIONS[activation]
     model = _dense([prod(inputs), *[width] * 7, classes], kind)
     linears = [layer for layer in model if isinstance(layer, nn.Linear)]
     for layer in linears:

@@ -26,6 +26,7 @@ from tightwire.algebra.link import Pending
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
 from tightwire.codecs.half import Half
+from tightwire.links.frames import Frame, room_for
 from tightwire.run.transport import Transport
 from tightwire.splits.boundary import HEADER_INTS, header, shape_of
 
@@ -99,7 +100,7 @@ class Ferry:
     def _start(self, message: Tensor, to: int, tag: int, tick: int) -> None:
         device = self._transport.link.wire_device
         on_wire = message if device is None else message.to(device)
-        self._sending.append((tick, self._transport.link.port.send(on_wire, to, tag), on_wire))
+        self._sending.append((tick, self._transport.link.near.send(on_wire, to, tag), on_wire))
         self._transport.ledger.moved("boundary", f"{self._me}-{to}", tx=on_wire.nbytes, rx=0, known="counted")
 
     def _encoded(self, tensor: Tensor, channel: _Channel, letter: Letter) -> Tensor:
@@ -147,9 +148,10 @@ class Ferry:
         dtype, shape, nbytes = form
         raw = self._coded and not letter.plain
         device = self._transport.link.wire_device or self._device
-        body = torch.empty(nbytes, dtype=torch.uint8, device=device) if raw else \
-            torch.empty(shape, dtype=dtype, device=device)  # fmt: skip
-        return self._transport.link.port.receive(body.view(-1), source, tag), body
+        frame = Frame(torch.uint8, (nbytes,)) if raw else Frame(dtype, shape)
+        body = room_for([frame])[0] if device.type == "cpu" else \
+            torch.empty(frame.shape, dtype=frame.dtype, device=device)  # fmt: skip
+        return self._transport.link.near.receive(body.view(-1), source, tag), body
 
     def take(self, source: int, tag: int, letter: Letter) -> Tensor:
         """The next message, waited for."""

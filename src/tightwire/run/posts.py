@@ -176,7 +176,8 @@ class Layers:
             errors = [self.ferry.take(owner, BACKWARD, letter) for owner in self.after]
             for error in errors[1:]:
                 errors[0] = errors[0].add_(error)
-            flight.result.backward(errors[0])
+            if flight.result.requires_grad:  # a first stage may have nothing to train
+                flight.result.backward(errors[0])
         else:
             (flight.result if flight.fed.weight == 1.0 else flight.result * flight.fed.weight).backward()
         self.trace.append(Passed(minibatch, flight.version, self.version))

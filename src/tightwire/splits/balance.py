@@ -81,7 +81,7 @@ def bound(layers: Sequence[Layer], workers: int) -> tuple[float, str]:
 
 
 def whole_layers(layers: Sequence[Layer], stages: int, machine: Machine) -> tuple[float, tuple[int, ...]]:
-    """Seconds of the slowest stage, and the cuts that make it fastest: exact."""
+    """Seconds of the slowest stage, and the cuts that make it fastest: exact. Of such cuts, ones that are even."""
     held = [layer.given_nbytes for layer in layers]
 
     def cost(first: int, end: int, left: int) -> float:
@@ -93,16 +93,18 @@ def whole_layers(layers: Sequence[Layer], stages: int, machine: Machine) -> tupl
         return max(transfer, sum(layer.seconds for layer in layers[first:end]))
 
     @cache
-    def best(first: int, left: int) -> tuple[float, tuple[int, ...]]:
+    def best(first: int, left: int) -> tuple[float, float, tuple[int, ...]]:
         if left == 1:
-            return cost(first, len(layers), 1), ()
+            alone = cost(first, len(layers), 1)
+            return alone, alone**2, ()
         options = []
         for cut in range(first + 1, len(layers) - left + 2):
-            after, cuts = best(cut, left - 1)
-            options.append((max(cost(first, cut, left), after), (cut, *cuts)))
+            here, (after, uneven, cuts) = cost(first, cut, left), best(cut, left - 1)
+            options.append((max(here, after), here**2 + uneven, (cut, *cuts)))
         return min(options)
 
-    return best(0, stages)
+    slowest, _, cuts = best(0, stages)
+    return slowest, cuts
 
 
 def balance(layers: Sequence[Layer], workers: int, machine: Machine | None = None) -> Plan:

@@ -112,8 +112,8 @@ def stage_of(model: nn.Module, stages: int, stage: int, cuts: tuple[int, ...] | 
 def _layers(model: nn.Module, stages: int) -> list[nn.Module]:
     if not isinstance(model, nn.Sequential):
         raise JoinError(
-            f"a split cuts nn.Sequential models between their layers; {type(model).__name__} is not one: "
-            "write it as nn.Sequential, or use a recipe without split"
+            f"a split cuts nn.Sequential models between their layers; {type(model).__name__} is not one: write it as "
+            "nn.Sequential, make it one (tightwire.splits.export.as_sequential), or use a recipe without split"
         )
     if len(model) < stages:
         raise JoinError(f"{len(model)} layers cannot make {stages} stages; use at most {len(model)} workers")
