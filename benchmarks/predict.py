@@ -1,6 +1,7 @@
 """Predictions beside measurements: the step of many recipes on loopback and between four hosts of the lab.
 
-    python -m benchmarks.predict [--case loopback-plain] [--anew]      all cases, or one; what is done is not repeated
+    python -m benchmarks.predict                                         cases that are not done yet
+    python -m benchmarks.predict --only loopback-plain,1gbit-served      these again; --anew: all of them again
 
 In each case four workers profile one network together, measure what messages and codecs cost, and then train with every
 recipe in turn, in short rounds; how fast the machine is at the moment is measured before each round. The prediction is
@@ -27,7 +28,7 @@ from torch.nn import functional as F
 import tightwire as tw
 from benchmarks.harness import RESULTS, in_processes, write
 from benchmarks.predict_plot import draw
-from tightwire.algebra.recipe import AnyRecipe
+from tightwire.algebra.recipe import AnyRecipe, leaves
 from tightwire.links.malloc import keep_memory
 from tightwire.plan.calibrate import calibrate, with_asking
 from tightwire.plan.cluster import PERFECT, Cluster, Link, flat, parse_link
@@ -49,6 +50,7 @@ GROUPS: dict[str, dict[str, dict[str, object]]] = {
 }  # fmt: skip
 CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
 ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
+LEAD, LEAST = 2, 4  # exchanges with a server before the clock runs, and at least so many while it does
 
 
 def network() -> nn.Sequential:
@@ -78,16 +80,16 @@ def contest(rate: str | None, group: str) -> dict[str, Any]:
     """Rank by rank: profile, then every recipe measured and predicted."""
     keep_memory()  # as every worker of a server does
     dist.init_process_group("gloo")
-    chosen, served = recipes(group), group == "served"
+    chosen = recipes(group)
     link = PERFECT if rate is None else parse_link(rate)
-    profile = together_profiled(served, link)
+    profile = together_profiled(any(map(served, chosen.values())), link)
     cluster = flat(link, cores=os.cpu_count(), sharing=WORKERS)
     rows = [{"recipe": name, **row(name, recipe, profile, cluster)} for name, recipe in chosen.items()]
     dist.destroy_process_group()
     return {"rows": rows, "profile": asdict(profile)}
 
 
-def together_profiled(served: bool, link: Link) -> Profile:
+def together_profiled(asking: bool, link: Link) -> Profile:
     """The profile of one worker alone, and what they cost each other when all work at once."""
     model, (x, y) = network(), batch()
     profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp", repeats=11))
@@ -98,13 +100,20 @@ def together_profiled(served: bool, link: Link) -> Profile:
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
         large = int(min(4 << 20, link.bytes_per_s / 10))
-        costs = calibrate(transport, slow=mean, large_nbytes=large // 1024 * 1024)
-        costs = with_asking(costs, transport, link, numel=profile.nparams, rounds=3) if served else costs
+        costs = calibrate(transport, slow=mean, large_nbytes=large // 1024 * 1024, between=partial(passes, model))
+        costs = with_asking(costs, transport, link, numel=profile.nparams, rounds=3) if asking else costs
     slowdown = {1: 1.0, 2: min(pair, mean), WORKERS: mean}
     quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
     rest = statistics.median(step_s * profile.compute_s / pace_s for pace_s, step_s in quiet["rounds"])
     rest_s = max(0.0, rest - profile.compute_s - profile.update_s)
     return profile.but(slowdown=slowdown, overheads=replace(costs, step_s=rest_s, sync_s=last_s - usual_s))
+
+
+def passes(model: nn.Module) -> None:
+    """Forward and backward pass of a batch."""
+    x, y = batch()
+    F.cross_entropy(model(x), y).backward()
+    model.zero_grad()
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
@@ -143,15 +152,20 @@ def compute_together(model: nn.Module, *, times: int, who: int = WORKERS) -> tup
 
 
 def coded(recipe: AnyRecipe, profile: Profile) -> Profile:
-    """With what the recipe's codecs cost when all work at once, relative to how fast the machine is at that moment."""
+    """With what the recipe's codecs cost when all are at work: what keeps a core busy for c takes c·workers ÷ cores."""
     model, (x, y) = network(), batch()
-    before, _ = compute_together(model, times=2)
     F.cross_entropy(model(x), y).backward()
     dist.barrier()
-    found = with_codings(profile, model, [recipe], workers=WORKERS)
-    after, _ = compute_together(model, times=2)
-    slow = (before + after) / 2 / profile.compute_s
-    return profile.but(codings={key: slower(coding, 1 / slow) for key, coding in found.codings.items()})
+    found = with_codings(profile, model, [recipe], workers=WORKERS, repeats=4, clock=time.process_time)
+    dist.barrier()
+    factor = WORKERS / (os.cpu_count() or 1) / profile.slowed(WORKERS)
+    return profile.but(codings={key: averaged(slower(coding, factor)) for key, coding in found.codings.items()})
+
+
+def averaged(coding: Coding) -> Coding:
+    """The mean over ranks."""
+    return replace(coding, encode_s=common(coding.encode_s), decode_s=common(coding.decode_s),
+                   settle_s=common(coding.settle_s))  # fmt: skip
 
 
 def slower(coding: Coding, factor: float) -> Coding:
@@ -173,27 +187,35 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
     split = getattr(getattr(recipe, "split", None), "stages", 1) > 1
     x, y = batch(WORKERS if split else 1)
     with tw.join(recipe, model, sgd(model)) as wire:
+        period = TAU if "tau" in name or "gossip" in name else 1  # gossip sends ahead: a step beside it shows less
+        lead = 2 * WORKERS if split else LEAD * period if served(recipe) else 0  # until the barrier is forgotten
 
         def steps(count: int) -> float:
             dist.barrier()
-            start = time.perf_counter()
-            for _ in range(count):
+            start = 0.0
+            for number in range(lead + count):
+                if number == lead:
+                    start = time.perf_counter()
                 wire.batch(x, y, F.cross_entropy)
                 wire.step()
             return (time.perf_counter() - start) / count
 
-        period = TAU if "tau" in name or "gossip" in name else 1  # gossip sends ahead: a step beside it shows less
         steps(1 + period + 2 * WORKERS * split)
         once = common(steps(period))
-        count = period * max(1, round(ROUND_S / once / period))
+        count = period * max(2 * WORKERS if split else LEAST if lead else 1, round(ROUND_S / once / period))
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
         rounds = [(compute_together(probe, times=2)[0], common(steps(count))) for _ in range(several)]
         settled(once)
-        sent = common((wire.ledger.tx_bytes - before) / (several * count))
+        sent = common((wire.ledger.tx_bytes - before) / (several * (lead + count)))
         wire.drain()
     return {"rounds": rounds, "tx_nbytes": sent, "steps": several * count}
+
+
+def served(recipe: AnyRecipe) -> bool:
+    """Whether workers ask a server."""
+    return any(leaf.recipe.exchange.pattern == "server" for leaf in leaves(recipe))
 
 
 def settled(step_s: float) -> None:
@@ -223,7 +245,9 @@ def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dic
         "measured_s": statistics.median(steps), "predicted_s": (1 + error) * statistics.median(steps), "error": error,
         "steps": measured["steps"], "rounds": measured["rounds"], "measured_tx": tx, "predicted_tx": usual.tx_nbytes,
         "tx_error": usual.tx_nbytes / tx - 1 if tx else 0.0, "bottleneck": usual.bottleneck,
-        "parts": asdict(usual.parts), "pace_s": statistics.median(pace for pace, _ in measured["rounds"]),
+        "parts": asdict(usual.parts),
+        "codings": {key: asdict(one) for key, one in profile.codings.items()},
+        "pace_s": statistics.median(pace for pace, _ in measured["rounds"]),
     }  # fmt: skip
 
 
@@ -239,14 +263,17 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Measure what is missing, then put all cases together."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--anew", action="store_true", help="measure cases again that are done")
+    parser.add_argument("--only", default="", help=f"measure these again, and nothing else: {', '.join(CASES)}")
+    parser.add_argument("--anew", action="store_true", help="measure all cases again")
     asked = parser.parse_args()
+    named = [case for case in asked.only.split(",") if case]
+    if unknown := set(named) - set(CASES):
+        parser.error(f"no case is called {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
     done: dict[str, Any] = {}
     for case in CASES:
         rate, group = RATES[case.split("-")[0]], case.split("-")[1]
         path = RESULTS / f"predict_{case}.json"
-        if (asked.case in (None, case)) and (asked.anew or not path.exists()):
+        if case in named or (not named and (asked.anew or not path.exists())):
             found = in_processes(WORKERS, contest, rate, group, lab=rate)
             write(
                 "predict",

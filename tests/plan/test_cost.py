@@ -42,11 +42,13 @@ def test_averaging_every_tau_steps_costs_a_tau_th() -> None:
 
 def test_a_servers_port_is_the_bottleneck_it_is() -> None:
     said = predict(by_name("hardsync"), profile(), WIRE, 8)
-    last = 7 * NBYTES / BYTES_PER_S  # the centre reaches the last of them; whoever had it sooner has pushed by then
-    assert said.step_s == pytest.approx(last + 0.3 + NBYTES / BYTES_PER_S + 2 * ALPHA_S, rel=0.01)
+    ways = 2 * 7 * NBYTES / BYTES_PER_S  # seven push together, then seven read together: they share the port evenly
+    assert said.step_s == pytest.approx(ways + 0.3 + 2 * ALPHA_S, rel=0.01)
     free = predict(by_name("asgd"), profile(), flat(Link(0.0, 1e12)), 8)
     assert free.speedup > 8 and free.staleness == pytest.approx(7, abs=1)  # the server takes the update off workers
     assert predict(by_name("asgd"), profile(), WIRE, 16).bottleneck == "server port"
+    slow = predict(by_name("asgd"), profile(), flat(Link(0.0, NBYTES / 10.0)), 4)  # one push or answer takes 10 s
+    assert 30 < slow.step_s * 4 / 3 < 60  # neither in turn nor all together; the keeper's own steps take no time
 
 
 def test_buckets_leave_while_the_backward_pass_runs() -> None:
@@ -69,6 +71,16 @@ def test_what_hides_still_needs_a_core() -> None:
     wire = flat(Link(0.0, 1e12), cores=2, sharing=4)
     said = predict(by_name("local-sgd", tau=1), shared, wire, 4)
     assert said.step_s == pytest.approx(2 * (0.35 + 1.5 * NBYTES * 1e-5), rel=1e-6)
+
+
+def test_waiting_for_a_message_needs_no_core() -> None:
+    wire = flat(Link(0.0, 1e12), cores=2, sharing=4)
+    waits, works = (
+        predict(by_name("sync-sgd"), profile(overheads=costs, slowdown={1: 1.0, 4: 2.0}), wire, 4)
+        for costs in (Overheads(native_s=0.01), Overheads(native_s=0.01, native_core_s=0.05))
+    )
+    assert waits.step_s == pytest.approx(2 * (0.35 + 6 * 0.01)) and waits.bottleneck == "compute"
+    assert works.step_s == pytest.approx(2 * (0.35 + 6 * 0.05)) and works.bottleneck == "cores"
 
 
 def test_the_phase_that_holds() -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tightwire.plan.codings import with_codings
+from tightwire.plan.codings import measure_coding, with_codings
 from tightwire.plan.errors import PlanError
 from tightwire.plan.measure import profile_model
 from tightwire.recipes.catalogue import by_name
@@ -74,3 +74,16 @@ def test_codecs_are_measured_on_the_models_own_tensors() -> None:
     assert 0 < top.payload_nbytes <= top.capacity_nbytes and top.numel == profile.nparams
     assert min(top.encode_s, power.encode_s, power.decode_s) > 0
     assert with_codings(coded, model, recipes) == coded
+    bits = coded.coding(*recipes[3].up)  # type: ignore[union-attr]
+    assert min(bits.encode_s, bits.decode_s, bits.settle_s) > 0 and bits.payload_nbytes == bits.capacity_nbytes
+
+
+def test_between_owners_codecs_are_measured_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, recipe = nn.Linear(64, 64, bias=False), by_name("one-bit")
+    (memory, codec), sizes = recipe.up, list[int]()  # type: ignore[union-attr]
+    encode = type(codec).encode
+    monkeypatch.setattr(
+        type(codec), "encode", lambda self, x, *rest: (sizes.append(x.spec.numel), encode(self, x, *rest))[1]
+    )
+    measure_coding(memory, codec, recipe, model, samples=4, workers=4, repeats=1)  # type: ignore[arg-type]
+    assert sizes == [1024] * 8  # four pieces, once to warm up and once to measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +14,8 @@ from torch import nn
 
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
-from tightwire.plan.calibrate import calibrate
+from tightwire.plan.calibrate import calibrate, with_asking
+from tightwire.plan.cluster import PERFECT
 from tightwire.plan.errors import PlanError
 from tightwire.plan.profile import Overheads
 from tightwire.recipes.sync_sgd import sync_sgd
@@ -22,10 +23,12 @@ from tightwire.run.join import join
 
 _WORKERS = 2
 _FOUND = "overheads.json"
+_WIDTH = 512  # of the matrices that are multiplied between two messages, as a step computes between two exchanges
+_ASKED = 1 << 18  # elements of what a server is asked
 
 
 def overheads_here() -> Overheads:
-    """Costs of a message, a byte, a job and a round, between two processes of this machine."""
+    """Costs of a message, a byte, a job, a round and a server's answer, between two processes of this machine."""
     preload()
     with TemporaryDirectory(prefix="tightwire-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -46,8 +49,10 @@ def _measure(folder: str) -> None:
     obey_leash()
     torch.set_num_threads(1)
     tiny = nn.Linear(1, 1)
+    a, b = torch.ones(_WIDTH, _WIDTH), torch.ones(_WIDTH, _WIDTH)
     with join(sync_sgd(), tiny, torch.optim.SGD(tiny.parameters(), lr=0.0)) as wire:
-        found = calibrate(wire._worker.transport)
+        transport = wire._worker.transport
+        found = calibrate(transport, between=lambda: a @ b)
+        found = with_asking(found, transport, PERFECT, numel=_ASKED, rounds=3)
     if os.environ["RANK"] == "0":
-        served = replace(found, ask_s=2 * found.message_s, ask_byte_s=found.byte_s, serve_byte_s=2 * found.add_byte_s)
-        (Path(folder) / _FOUND).write_text(json.dumps(asdict(served)), encoding="utf-8")
+        (Path(folder) / _FOUND).write_text(json.dumps(asdict(found)), encoding="utf-8")

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import nn
@@ -32,6 +33,7 @@ from tightwire.server.events import Enter, Push
 SMALL_NBYTES, LARGEST_NBYTES = 1 << 10, 1 << 25
 _ENTRY = Entry("setup", "calibration")
 _SETTLE_S = 60.0
+_SMALL_TIMES = 3  # small messages differ most from one another
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,30 @@ class Heard:
     busy_s: float
 
 
-def calibrate(transport: Transport, *, large_nbytes: int = 1 << 22, rounds: int = 5, slow: float = 1.0) -> Overheads:
-    """Measure; ``slow`` is by what factor workers slow each other down when all of them work (`Profile.slowed`)."""
+def _nothing() -> None:
+    pass
+
+
+def calibrate(
+    transport: Transport,
+    *,
+    large_nbytes: int = 1 << 22,
+    rounds: int = 5,
+    slow: float = 1.0,
+    between: Callable[[], object] | None = None,
+) -> Overheads:
+    """Measure; ``slow`` is by what factor workers slow each other down when all of them work (`Profile.slowed`).
+
+    ``between`` is done before every message, as a step computes before it exchanges: whoever sends again and again
+    finds all code and threads warm, and measures half of what a message costs in a step.
+    """
     world = transport.link.world
     others, ring = max(1, world.size - 1), 2 * max(1, world.size - 1)
-    own = [_own(transport, n, rounds) for n in (SMALL_NBYTES, large_nbytes)]
-    native = [_native(transport, n, rounds) for n in (SMALL_NBYTES, large_nbytes)]
-    job = _heard(lambda: transport.link.submit(_nothing).wait(_SETTLE_S), rounds)
+    sizes = ((SMALL_NBYTES, _SMALL_TIMES * rounds), (large_nbytes, rounds))
+    meet = partial(_meet, transport, between)
+    own = [_common(transport, _own(transport, n, times, meet)) for n, times in sizes]
+    native = [_common(transport, _native(transport, n, times, meet)) for n, times in sizes]
+    job = _common(transport, _heard(lambda: transport.link.submit(_nothing).wait(_SETTLE_S), rounds))
     moved = large_nbytes - SMALL_NBYTES
     return Overheads(
         message_s=own[0].wall_s / others / slow,
@@ -57,6 +76,8 @@ def calibrate(transport: Transport, *, large_nbytes: int = 1 << 22, rounds: int 
         native_s=native[0].wall_s / ring / slow,
         native_byte_s=max(0.0, native[1].busy_s - native[0].busy_s) / (ring * moved / world.size),
         add_byte_s=_adding() / slow,
+        message_core_s=min(own[0].busy_s, own[0].wall_s / slow) / others,
+        native_core_s=min(native[0].busy_s, native[0].wall_s / slow) / ring,
     )
 
 
@@ -86,10 +107,24 @@ def with_asking(
     return replace(costs, ask_s=small.wall_s, ask_byte_s=moving, serve_byte_s=serve / (4 * numel))
 
 
-def _heard(operation: Callable[[], object], rounds: int) -> Heard:
+def _meet(transport: Transport, between: Callable[[], object] | None) -> None:
+    """Do what lies between two messages, and wait until all have done it."""
+    if between is not None:
+        between()
+        _told(transport, 0.0)
+
+
+def _common(transport: Transport, heard: Heard) -> Heard:
+    """The mean over workers: one alone may have had luck."""
+    size = transport.link.world.size
+    return Heard(_told(transport, heard.wall_s) / size, _told(transport, heard.busy_s) / size)
+
+
+def _heard(operation: Callable[[], object], rounds: int, meet: Callable[[], None] = _nothing) -> Heard:
     operation()
     walls, busy = [], []
     for _ in range(rounds):
+        meet()
         start, worked = time.perf_counter(), time.process_time()
         operation()
         walls.append(time.perf_counter() - start)
@@ -97,26 +132,22 @@ def _heard(operation: Callable[[], object], rounds: int) -> Heard:
     return Heard(statistics.median(walls), statistics.median(busy))
 
 
-def _nothing() -> None:
-    pass
-
-
-def _own(transport: Transport, nbytes: int, rounds: int) -> Heard:
+def _own(transport: Transport, nbytes: int, rounds: int, meet: Callable[[], None] = _nothing) -> Heard:
     """Everybody's bytes to everybody, by our executor."""
     wire = torch.zeros(nbytes, dtype=torch.uint8)
     everybody = transport.everybody()
     job = lambda: transport.gather(wire, everybody, nbytes, _ENTRY)  # noqa: E731
-    return _heard(lambda: transport.link.submit(job).wait(_SETTLE_S), rounds)  # type: ignore[arg-type]
+    return _heard(lambda: transport.link.submit(job).wait(_SETTLE_S), rounds, meet)  # type: ignore[arg-type]
 
 
-def _native(transport: Transport, nbytes: int, rounds: int) -> Heard:
+def _native(transport: Transport, nbytes: int, rounds: int, meet: Callable[[], None] = _nothing) -> Heard:
     """The link's own all-reduce, or our ring where it has none."""
     flat = torch.zeros(nbytes // 4)
     everybody = transport.everybody()
     return _heard(
         lambda: transport.link.submit(lambda: transport.reduce_(flat, allreduce(), everybody, _ENTRY)).wait(_SETTLE_S),
-        rounds,
-    )
+        rounds, meet,
+    )  # fmt: skip
 
 
 def _adding() -> float:

@@ -7,6 +7,7 @@ payload; for each payload of somebody, back; and keeping the rest.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
@@ -14,15 +15,16 @@ from torch import Tensor, nn
 
 from tightwire import kernels
 from tightwire.algebra.codec import Ask, Codec, Payload, UsesFactors, drive
-from tightwire.algebra.compressor import Compressor, Kept
+from tightwire.algebra.compressor import Compressor, Kept, refuse_not_finite
 from tightwire.algebra.memory import Memory
 from tightwire.algebra.recipe import AnyRecipe, Recipe, Ways, leaves
 from tightwire.algebra.tensors import Bucket, Outer, canonical
 from tightwire.algebra.world import At, World
 from tightwire.memories.nothing import nothing
 from tightwire.plan.profile import Asked, Coding, Profile, coding_key
-from tightwire.plan.stopwatch import Stopwatch
+from tightwire.plan.stopwatch import Clock, Stopwatch
 from tightwire.run.parcel import pack
+from tightwire.run.ranges import Pieces
 
 _ENOUGH = 1 << 22  # elements: larger models are measured on a part of their tensors
 _EPOCHS = 1e9  # past every warm-up
@@ -30,11 +32,18 @@ Timed = tuple[float, float, float, int]
 
 
 def with_codings(
-    profile: Profile, model: nn.Module, recipes: Iterable[AnyRecipe], *, workers: int = 4, repeats: int = 2
+    profile: Profile,
+    model: nn.Module,
+    recipes: Iterable[AnyRecipe],
+    *,
+    workers: int = 4,
+    repeats: int = 2,
+    clock: Clock = time.perf_counter,
 ) -> Profile:
     """The profile with the costs of all memories and codecs of these recipes that it does not hold yet.
 
-    Gradients are those that the model holds (``p.grad``), or normal numbers.
+    Gradients are those that the model holds (``p.grad``), or normal numbers. Workers who measure together on cores that
+    they share take ``time.process_time`` for a clock.
     """
     found = dict(profile.codings)
     for recipe in (leaf.recipe for entry in recipes for leaf in leaves(entry)):
@@ -42,7 +51,7 @@ def with_codings(
             key = coding_key(memory, codec)
             if key not in found and not (codec.identity and not memory.keeps):
                 found[key] = measure_coding(
-                    memory, codec, recipe, model, samples=profile.batch, workers=workers, repeats=repeats
+                    memory, codec, recipe, model, samples=profile.batch, workers=workers, repeats=repeats, clock=clock
                 )
     return profile.but(codings=found)
 
@@ -56,13 +65,21 @@ def _pairs(recipe: Recipe) -> Iterator[tuple[Memory, Codec]]:
 
 
 def measure_coding(
-    memory: Memory, codec: Codec, recipe: Recipe, model: nn.Module, *, samples: int, workers: int = 4, repeats: int = 2
+    memory: Memory,
+    codec: Codec,
+    recipe: Recipe,
+    model: nn.Module,
+    *,
+    samples: int,
+    workers: int = 4,
+    repeats: int = 2,
+    clock: Clock = time.perf_counter,
 ) -> Coding:
     """One memory and codec, on the buckets of one recipe; ``samples`` is a batch, for codecs that send its factors."""
     tensors = _some(model)
     device = next(iter(tensors.values())).device
     compressor = kernels.find(memory, codec, device)
-    world = World(0, workers)
+    world, watch = World(0, workers), Stopwatch(device, clock)
     total = [0.0, 0.0, 0.0, 0]
     numel = capacity = 0
     asks: list[list[Asked]] = []
@@ -70,17 +87,23 @@ def measure_coding(
         _fill(parcel.x, tensors, codec, samples)
         asked: list[Asked] = []
         kept = compressor.init(parcel.x.spec)
+        once = _between_owners if recipe.exchange.pattern == "owners" else _once
         runs = [
-            _once(compressor, parcel.x, kept, At(step, _EPOCHS, 0.1, world), asked, Stopwatch(device))
-            for step in range(repeats + 1)
+            once(compressor, parcel.x, kept, At(step, _EPOCHS, 0.1, world), asked, watch) for step in range(repeats + 1)
         ][1:]
         for place in range(4):
             total[place] += statistics.median(run[place] for run in runs)
         numel += parcel.x.spec.numel
-        capacity += codec.capacity(parcel.x.spec, At(repeats, _EPOCHS, 0.1, world))
+        capacity += _capacity(codec, parcel.x, recipe, At(repeats, _EPOCHS, 0.1, world))
         asks.append(asked[: len(asked) // (repeats + 1)])
     encode, decode, settle, payload = total
     return Coding(encode, decode, settle, numel, round(payload), capacity, _added(asks))
+
+
+def _capacity(codec: Codec, x: Bucket, recipe: Recipe, at: At) -> int:
+    """Bytes at most, of all pieces where workers own one each."""
+    specs = [cut for _, cut in x.spec.cut(at.world.size)] if recipe.exchange.pattern == "owners" else [x.spec]
+    return sum(codec.capacity(spec, at) for spec in specs)
 
 
 def _some(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -131,6 +154,29 @@ def _once(compressor: Compressor, x: Bucket, kept: Kept, at: At, asked: list[Ask
     nbytes = done.payload.nbytes
     x.flat.copy_(gradient)
     return watch.seconds(start, encoded), each, settle, nbytes
+
+
+def _between_owners(
+    compressor: Compressor, x: Bucket, kept: Kept, at: At, asked: list[Asked], watch: Stopwatch
+) -> Timed:
+    """The same where every worker owns a piece: memory and codec by themselves, piece by piece (`run.conduct`)."""
+    memory, codec, size = compressor.memory, compressor.codec, at.world.size
+    gradient = x.flat.clone()
+    start = watch.mark()
+    if memory.keeps:
+        refuse_not_finite(x)
+    value = memory.before(x, kept.memory, at)
+    pieces = [drive(codec.encode(piece, {}, at), _answers(asked, size)) for piece in value.cut(size)]
+    encoded = watch.mark()
+    x.flat.zero_()
+    for cut, piece in zip(x.cut(size), pieces, strict=True):
+        codec.decode_(cut, Payload(piece.payload.wire), {}, at)
+    decoded = watch.mark()
+    memory.after(value, Pieces([piece.sent for piece in pieces]), x, kept.memory, at)
+    end = watch.mark()
+    x.flat.copy_(gradient)
+    nbytes = sum(piece.payload.nbytes for piece in pieces)
+    return watch.seconds(start, encoded), watch.seconds(encoded, decoded), watch.seconds(decoded, end), nbytes
 
 
 def _answers(asked: list[Asked], workers: int) -> Callable[[Ask], Tensor]:

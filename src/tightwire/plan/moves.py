@@ -157,6 +157,7 @@ def price(
     are when n ranks work.
     """
     message_s, byte_s = (costs.native_s, costs.native_byte_s) if native else (costs.message_s, costs.byte_s)
+    core_s = costs.native_core_s if native else costs.message_core_s
     seconds = busy = nbytes = 0.0
     for r in rounds:
         mine = r.parts * part_nbytes + r.messages * frame_nbytes
@@ -169,6 +170,6 @@ def price(
         factor = slow(r.active)
         software = factor * (r.messages * message_s + mine * add_s)
         seconds += r.times * (latency + software + max(wire, factor * byte_s * mine))
-        busy += r.times * (r.all_messages * message_s + everyones * (byte_s + add_s))
+        busy += r.times * (r.all_messages * core_s + everyones * (byte_s + add_s))
         nbytes += r.times * everyones
     return Price(seconds, busy, nbytes)

@@ -1,7 +1,14 @@
-"""Ports that carry one message at a time in each direction, and what crossed them.
+"""Ports that are shared evenly by the messages that cross them, each direction for itself, and what crossed them.
 
-A message holds its sender's port for n ÷ B as soon as that is free, then waits for its receiver's port, which it holds
-as long and, if free, at the same time; α later it has arrived. What waits in between waits in a switch.
+    V(t)   bytes that each message at a port has had so far        dV/dt = B ÷ messages at the port
+    a message of n bytes that comes when V = v is through when V = v + n
+
+A message crosses its sender's port and its receiver's port at the same time, as TCP streams do through a switch that
+buffers, and has arrived α after the slower of the two has carried it. One message alone takes α + n ÷ B; k equal ones
+that begin together at one port all take α + k·n ÷ B; who begins first ends first.
+
+Parekh & Gallager: A Generalized Processor Sharing Approach to Flow Control. IEEE/ACM ToN 1(3), 1993: V is their
+virtual time.
 """
 
 from __future__ import annotations
@@ -9,10 +16,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
 from typing import Any
 
 from tightwire.plan.cluster import Cluster, Link
 from tightwire.plan.engine import Engine
+
+_MOMENT_S = 1e-12  # what ends within it ends together: sums of floats differ by as much
 
 
 @dataclass(frozen=True)
@@ -24,25 +36,123 @@ class Traffic:
     seed: int = 0
 
 
+class Message:
+    """What is under way: the ports that have yet to carry it, and what happens then."""
+
+    __slots__ = ("argument", "arrive", "into", "out")
+
+    def __init__(self, arrive: Callable[[Any], None], argument: Any, out: Port, into: Port) -> None:
+        self.arrive, self.argument = arrive, argument
+        self.out: Port | None = out
+        self.into: Port | None = into
+
+
+_number = count()
+
+
 class Port:
-    """One direction of one port: when it is free, and what it has carried."""
+    """One direction of one port: who is at it, how far they are, and what it has carried.
 
-    __slots__ = ("free_s", "link", "nbytes")
+    Only a port that is watched has events of its own. Of a message's two ports one is watched; the other is looked at
+    when that one is done, and watched from then on if it is not.
+    """
 
-    def __init__(self, link: Link) -> None:
+    __slots__ = ("_engine", "_expected_s", "_looked_s", "_queue", "_shared", "link", "nbytes", "watched")
+
+    def __init__(self, engine: Engine, link: Link) -> None:
+        self._engine = engine
         self.link = link
-        self.free_s = 0.0
         self.nbytes = 0
+        self._shared = 0.0  # V
+        self._looked_s = 0.0
+        self._expected_s = inf  # when the next look is due
+        self.watched = False
+        self._queue: list[tuple[float, int, Message | None]] = []
 
-    def take(self, now_s: float, nbytes: int) -> float:
-        """Carry so many bytes as soon as it is free; returns when it begins."""
-        start = self.free_s if self.free_s > now_s else now_s
-        self.free_s = start + nbytes / self.link.bytes_per_s
-        self.nbytes += nbytes
-        return start
+    @property
+    def crowd(self) -> int:
+        """Messages that it carries, or has carried since it was last looked at."""
+        return len(self._queue)
 
+    def take(self, nbytes: float, message: Message | None = None) -> None:
+        """Begin to carry so many bytes; None is nobody's message."""
+        queue, now = self._queue, self._engine.now
+        if queue:
+            shared = self._shared + (now - self._looked_s) * self.link.bytes_per_s / len(queue)
+            if shared < queue[0][0]:
+                self._shared = shared
+            else:
+                self._look()
+        self._looked_s = now
+        heappush(queue, (self._shared + nbytes, next(_number), message))
+        if self.watched:
+            self._look_later()
 
-Message = tuple[Port, int, Callable[[Any], None], Any]
+    def watch(self) -> None:
+        """From now on tell messages as soon as they are through."""
+        self._look()
+        if self._queue:
+            self.watched = True
+            self._look_later()
+
+    def _look_later(self) -> None:
+        """Come back when the first can be through. Whoever joins only delays the others: coming early does no harm."""
+        left = (self._queue[0][0] - self._shared) * len(self._queue) / self.link.bytes_per_s
+        then = self._looked_s + left
+        if then < self._expected_s:
+            self._expected_s = then
+            self._engine.at(then, self._look_again, then)
+
+    def _look_again(self, expected_s: float) -> None:
+        if expected_s != self._expected_s:
+            return  # somebody shorter has come since
+        self._expected_s = inf
+        self._look()
+        if self._queue:
+            self._look_later()
+
+    def _look(self) -> None:
+        """Bring V up to now; whoever is through leaves, and from then on the others have more each."""
+        queue, now, rate = self._queue, self._engine.now, self.link.bytes_per_s
+        through = []
+        while queue:
+            then = self._looked_s + (queue[0][0] - self._shared) * len(queue) / rate
+            if then > now + _MOMENT_S:
+                self._shared += (now - self._looked_s) * rate / len(queue)
+                break
+            self._shared, self._looked_s = queue[0][0], min(then, now)
+            through.append(heappop(queue)[2])
+        else:
+            self._shared, self.watched = 0.0, False
+        self._looked_s = now
+        for message in through:
+            if message is not None:
+                self._carried(message)
+
+    def _carried(self, message: Message) -> None:
+        """After the other port has carried it too, it arrives."""
+        if message.out is self:
+            message.out, other = None, message.into
+        else:
+            message.into, other = None, message.out
+        if other is not None and not other.has_carried_its_only():
+            if not other.watched:
+                other.watch()
+        elif self.link.latency_s > 0:
+            self._engine.at(self._engine.now + self.link.latency_s, message.arrive, message.argument)
+        else:
+            message.arrive(message.argument)
+
+    def has_carried_its_only(self) -> bool:
+        """True if there was one message alone and it is through: what nearly all ports of many workers find."""
+        queue = self._queue
+        if self.watched or len(queue) != 1:
+            return False
+        if self._looked_s + (queue[0][0] - self._shared) / self.link.bytes_per_s > self._engine.now + _MOMENT_S:
+            return False
+        queue.clear()
+        self._shared = 0.0
+        return True
 
 
 class Network:
@@ -60,7 +170,8 @@ class Network:
         port = self._of_rank.get((tier, rank, outgoing))
         if port is None:
             _, group = self._cluster.port(rank, tier)
-            port = self._ports.setdefault((tier, group, outgoing), Port(self._cluster.tiers[tier].link))
+            made = Port(self._engine, self._cluster.tiers[tier].link)
+            port = self._ports.setdefault((tier, group, outgoing), made)
             self._of_rank[tier, rank, outgoing] = port
         return port
 
@@ -68,18 +179,21 @@ class Network:
         """Send; ``arrive(argument)`` is called when it is there."""
         engine = self._engine
         tier = 0 if self._one_tier else self._cluster.tier_of(src, dst)
-        start = self.port(src, tier, True).take(engine.now, nbytes)
-        message = (self.port(dst, tier, False), nbytes, arrive, argument)
-        if start > engine.now:
-            engine.at(start, self._reach, message)
-        else:
-            self._reach(message)
-
-    def _reach(self, message: Message) -> None:
-        """A message begins to leave; it queues at its receiver's port in the order in which messages do so."""
-        port, nbytes, arrive, argument = message
-        port.take(self._engine.now, nbytes)
-        self._engine.at(port.free_s + port.link.latency_s, arrive, argument)
+        of_rank = self._of_rank
+        out = of_rank.get((tier, src, True)) or self.port(src, tier, True)
+        into = of_rank.get((tier, dst, False)) or self.port(dst, tier, False)
+        out.nbytes += nbytes
+        into.nbytes += nbytes
+        link = out.link
+        if nbytes == 0 or link.bytes_per_s == inf:
+            engine.at(engine.now + link.latency_s, arrive, argument)
+            return
+        message = Message(arrive, argument, out, into)
+        out.take(nbytes, message)
+        into.take(nbytes, message)
+        busier = out if out.crowd > into.crowd else into
+        if not busier.watched:
+            busier.watch()
 
     def disturb(self, traffic: Traffic, workers: int) -> None:
         """Have other traffic at every outermost port."""
@@ -92,7 +206,8 @@ class Network:
 
     def _burst(self, which: tuple[Port, Traffic, random.Random]) -> None:
         port, traffic, dice = which
-        port.free_s = max(self._engine.now, port.free_s) + traffic.nbytes / port.link.bytes_per_s
+        if port.link.bytes_per_s < inf:
+            port.take(traffic.nbytes)
         self._engine.at(self._engine.now + dice.expovariate(1 / traffic.every_s), self._burst, which)
 
     def by_port(self) -> dict[str, int]:

@@ -83,6 +83,8 @@ class Overheads:
     add_byte_s: float = 0.0  # γ: one byte added to another
     serve_byte_s: float = 0.0  # one byte of a contribution applied to a centre, and of the centre encoded
     step_s: float = 0.0  # whatever else a step does
+    message_core_s: float = 0.0  # of message_s, what keeps a core busy; the rest is waiting for threads to wake
+    native_core_s: float = 0.0  # likewise of native_s
     sync_s: float = 0.0  # what the last of those who share cores comes later than their mean
 
 
