@@ -1,6 +1,7 @@
 """The same weights through our coders and others', and how fast entropy coding is.
 
     python -m benchmarks.file_size runs/lenet-300-100.twz runs/lenet-5.twz [--peers PYTHON]
+    python -m benchmarks.file_size                              how fast entropy coding is, sizes as they were
 
 Files come from `tightwire shrink`. Everybody codes the same pruned and shared weights without loss. NNCodec, which has
 no codebooks of k-means, gets the codes as whole numbers (negative below zero, as it likes them), and our bytes for
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import interleaved, write
+from benchmarks.harness import RESULTS, interleaved, write
 from tightwire.compress.artifact import Artifact, read
 from tightwire.compress.artifact import write as write_twz
 from tightwire.compress.artifact.account import account
@@ -125,11 +126,13 @@ def rates(rounds: int) -> dict[str, float]:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--peers", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
-    rows = [sizes(path, given.peers) for path in given.files]
+    before = RESULTS / "file_size.json"
+    known = json.loads(before.read_text(encoding="utf-8"))["rows"] if before.exists() else []
+    rows = [sizes(path, given.peers) for path in given.files] or known
     write("file_size", {"rows": rows, "million_symbols_a_second": rates(given.rounds), "symbols": SYMBOLS})
 
 

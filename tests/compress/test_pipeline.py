@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from tightwire.compress import pipeline as pipelines
+from tightwire.compress import unfinished
 from tightwire.compress.errors import CompressError
 from tightwire.compress.pipeline import Pipeline, Sets
 from tightwire.compress.plan import Plan
@@ -74,8 +75,11 @@ class Killed(Exception):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize("stage", ["1-prune", "3-polish"])
-def test_killed_and_started_again_it_ends_the_same(trained: nn.Module, sets: Sets, tmp_path: Path, stage: str) -> None:
+@pytest.mark.parametrize(("stage", "every_s"), [("1-prune", 0.0), ("3-polish", 0.0), ("3-polish", 30.0)])
+def test_killed_and_started_again_it_ends_the_same(
+    trained: nn.Module, sets: Sets, tmp_path: Path, stage: str, every_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unfinished, "_EVERY_S", every_s)
     whole = Pipeline(deepcopy(trained), PLAN, sets).run()
 
     def die(now: str, done: int, total: int) -> None:
@@ -84,6 +88,7 @@ def test_killed_and_started_again_it_ends_the_same(trained: nn.Module, sets: Set
 
     with pytest.raises(Killed):
         Pipeline(deepcopy(trained), PLAN, sets, Work(tmp_path), told=die).run("net")
+    assert (tmp_path / f"{stage}.unfinished").exists() == (every_s == 0)
     seen: list[str] = []
     again = Pipeline(deepcopy(trained), PLAN, sets, Work(tmp_path), told=lambda now, done, total: seen.append(now)).run(
         "net"

@@ -42,7 +42,8 @@ def held_by(kind: str, model: nn.Module) -> Constraint:
 def test_replayed_and_launched_steps_agree(kind: str, optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(4)
     begin = make("resnet20", inputs=(3, 32, 32), classes=10).cuda()
-    how = Training(epochs=6, batch=64, optimizer=optimizer, lr=0.02 if optimizer == "sgd" else 1e-3, soft=0.5)  # type: ignore[arg-type]
+    sgd = Training(epochs=6, batch=64, optimizer="sgd", lr=0.02, soft=0.5, temperature=2.0, precision="bfloat16")
+    how = sgd if optimizer == "sgd" else Training(epochs=6, batch=64, soft=0.5)
     some, found, made = examples(), [], []
 
     class Watched(Replay):
@@ -59,7 +60,7 @@ def test_replayed_and_launched_steps_agree(kind: str, optimizer: str, monkeypatc
             assert weight.is_contiguous()
     assert made[0].recorded
     losses = [evaluate(model, some).loss for model in found]
-    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)
     kept = [sum(int((weight != 0).sum()) for weight in prunable(model).values()) for model in found]
     assert kept[0] == kept[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,24 @@ def test_a_file_of_weights_is_shrunk_without_data(trained: Path, tmp_path: Path)
     plan = Wish(bits=5, bit_cost=0.0).plan()
     config = ShrinkConfig(trained / "model.safetensors", tmp_path / "m.twz", plan, model="mlp")
     result = shrink_to_file(config, told=pytest.fail)
+    with pytest.raises(TightwireError, match="--scan measures accuracy"):
+        shrink_to_file(replace(config, scan=True), told=quiet)
     assert "test_accuracy" not in result and result["ratio"] > 5
     before, after = load_file(trained / "model.safetensors"), build(read(tmp_path / "m.twz")).state_dict()
     assert all((before[name] - after[name]).abs().max() < 0.1 for name in before)
+
+
+def test_thresholds_in_deviations_and_a_scan_that_is_drawn(trained: Path, tmp_path: Path) -> None:
+    plan = Wish(quality=1.0, bits=3, epochs=1, polish_epochs=0).plan()
+    result = shrink_to_file(ShrinkConfig(trained, tmp_path / "q.twz", plan, scan=True), told=quiet)
+    assert all(0.1 < layer["density"] < 0.6 for layer in result["layers"])  # a third of Gaussian weights exceed 1
+    names = {layer["layer"] for layer in result["layers"]}
+    assert {point["layer"] for point in result["sensitivity"]} == names
+    for name in names:
+        own = {point["density"]: point["accuracy"] for point in result["sensitivity"] if point["layer"] == name}
+        assert own[1.0] >= own[0.05] and own[1.0] > 0.9
+    page = (tmp_path / "q.html").read_text()
+    assert page.count('class="line thin"') == len(names) and "bears alone" in page
 
 
 def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
@@ -90,6 +106,8 @@ def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
         (Wish(by="chance"), "by='chance'"),
         (Wish(epochs=-1), "epochs=-1"),
         (Wish(ratio=20, max_loss=0.0), "two goals"),
+        (Wish(quality=0.0), r"quality=0\.0"),
+        (Wish(quality=1.0, prune=0.5), "decide the density"),
     ],
 )
 def test_wishes_that_have_no_meaning(wish: Wish, said: str) -> None:

@@ -12,6 +12,7 @@ from tightwire.cli import (
     chaos,
     compare,
     doctor,
+    export,
     inspect,
     keys,
     lab,
@@ -46,6 +47,7 @@ for module in (
     search,
     shrink,
     inspect,
+    export,
     bench,
     doctor,
 ):

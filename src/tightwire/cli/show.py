@@ -70,11 +70,8 @@ def result_table(rows: list[dict[str, Any]], *, single: float | None = None) -> 
         "ratio": [_ratio(row["wire"]["payload_ratio"]) for row in rows],
         "kernel/ledger": [_measured(row["wire"]) for row in rows],
     }
-    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("run")
     shown = {name: cells for name, cells in columns.items() if any(cells)}
-    for name in shown:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("run", *shown)
     for number, row in enumerate(rows):
         label = f"{show_recipe(row['recipe'], row['params'], row.get('codec'))} × {row['workers']}"
         table.add_row(label, *(cells[number] for cells in shown.values()))
@@ -98,6 +95,23 @@ def write_json(value: Any, to: str | None) -> None:
     elif to is not None:
         Path(to).parent.mkdir(parents=True, exist_ok=True)
         Path(to).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def plain_table(first: str, *others: str) -> Table:
+    """A table of words on the left and numbers on the right."""
+    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def lines(out: Console, *columns: ProgressColumn) -> Progress:
+    """A bar for everything that is under way, and columns behind it; nothing where nobody watches."""
+    return Progress(
+        TextColumn("[bold]{task.description}"), BarColumn(20), TextColumn("{task.completed}/{task.total}"), *columns,
+        TimeRemainingColumn(compact=True), console=out, transient=True, disable=not out.is_terminal,
+    )  # fmt: skip
 
 
 class _Facts(ProgressColumn):

@@ -25,9 +25,11 @@ from tightwire.compress.retrain import Training, evaluate
 from tightwire.compress.size import dense_nbytes, layer_figures
 from tightwire.compress.work import Work
 from tightwire.engines.config import ConfigError
+from tightwire.engines.page import write_page
 from tightwire.engines.shrink_file import Coded, architecture_of, read, write
-from tightwire.engines.shrink_page import write_page
+from tightwire.engines.shrink_page import page
 from tightwire.engines.shrink_policy import follow
+from tightwire.engines.shrink_scan import scan_layers
 from tightwire.engines.shrink_source import Source, find_source, make_sets
 
 WEIGHT_DECAY = 0.2  # AdamW's, while pruning
@@ -49,6 +51,7 @@ class ShrinkConfig:
     device: str = "cpu"
     augment: AugmentName = "none"
     policy: Path | None = None
+    scan: bool = False
     work: Path | None = None
     overwrite: bool = False
 
@@ -63,6 +66,7 @@ class Wish:
     """How small, and how to get there, as a command line says it; ``prune`` is the share that goes, not that stays."""
 
     prune: float | None = None
+    quality: float | None = None
     bits: int = 4
     bit_cost: float = 0.01
     by: str = "adaptive"
@@ -89,8 +93,8 @@ class Wish:
             )
         return Plan(
             density=1 - self.prune if self.prune else None, by=cast(Literal["layer", "network", "adaptive"], self.by),
-            pattern=self.pattern, schedule=self.schedule, centroids=1 << self.bits, bit_cost=self.bit_cost,
-            ratio=self.ratio, max_loss=self.max_loss,
+            quality=self.quality, pattern=self.pattern, schedule=self.schedule, centroids=1 << self.bits,
+            bit_cost=self.bit_cost, ratio=self.ratio, max_loss=self.max_loss,
             retrain=Training(epochs=self.epochs, lr=self.lr, weight_decay=WEIGHT_DECAY, soft=SOFT, seed=self.seed),
             polish=Training(epochs=self.polish_epochs, lr=self.lr / 6, soft=SOFT, seed=self.seed + 1),
         )  # fmt: skip
@@ -107,6 +111,7 @@ def shrink_to_file(config: ShrinkConfig, *, told: Told) -> dict[str, Any]:
         decide = config.plan.max_loss is not None
         sets = make_sets(source.data, device=config.device, decide=decide, augment=config.augment)
     network = source.model.to(config.device)
+    scanned = scan_layers(network, sets, told) if config.scan else []
     speed_before = _samples_per_second(deepcopy(network).cpu(), source.inputs)
     plan, cut, digest = config.plan, None, source.digest
     if config.policy is not None:
@@ -115,11 +120,17 @@ def shrink_to_file(config: ShrinkConfig, *, told: Told) -> dict[str, Any]:
     pipeline = Pipeline(cut or network, plan, sets, Work(config.folder), sizer, told, teacher)
     shrunk = pipeline.run(digest)
     nbytes = write(config.out, source, shrunk)
-    return _result(config, source, shrunk, sets, nbytes, speed_before)
+    return _result(config, source, shrunk, sets, nbytes, speed_before, scanned)
 
 
 def _result(
-    config: ShrinkConfig, source: Source, shrunk: Shrunk, sets: Sets | None, nbytes: int, speed_before: float
+    config: ShrinkConfig,
+    source: Source,
+    shrunk: Shrunk,
+    sets: Sets | None,
+    nbytes: int,
+    speed_before: float,
+    scanned: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The figures of the file, read back; JSON and page beside it."""
     runs = read(config.out, source.inputs)
@@ -136,13 +147,14 @@ def _result(
         "layers": layer_figures(shrunk.shared, Coded()),
         "samples_per_second": {"dense": speed_before, "file": _samples_per_second(runs, source.inputs)},
         "report": str(config.out.with_suffix(".html")),
+        **({"sensitivity": scanned} if scanned else {}),
     }
     if sets is not None:
         test = sets.test
         on_cpu = type(test)(test.x_N.cpu(), test.y_N.cpu())
         result["test_accuracy"] = evaluate(runs, on_cpu).accuracy
         result["reference_accuracy"] = shrunk.stages[0]["test"]["accuracy"]
-    write_page(result, config.out.with_suffix(".html"))
+    write_page(page(result), config.out.with_suffix(".html"))
     config.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
 

@@ -1,43 +1,18 @@
-"""The report of a shrunk network as one HTML page: stages, layers, where the bytes are. Loads nothing from anywhere."""
+"""The report of a shrunk network as one HTML page: stages, layers, bytes, a scan. Loads nothing from anywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from tightwire.engines.config import ConfigError
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<title>{title}</title><style>{css}
-td.wide{{width:30%}}td.wide div{{display:flex;align-items:center;justify-content:space-between;gap:1em}}
-.bar{{flex:1}}.share{{display:block;height:.8em;border-radius:2px;background:#3b6ea8;min-width:1px}}
-.plan{{line-height:1.7}}</style></head>
-<body><main><header><p class="brand">tightwire shrink</p><h1>{title}</h1><p class="compared">{summary}</p></header>
-<section><h2>Stages</h2>{stages}</section>
-<section><h2>Layers</h2>{layers}</section>
-<section><h2>Plan</h2>{plan}</section></main></body></html>
-"""
-
-
-def write_page(result: dict[str, Any], out: Path) -> None:
-    """Write the page, whole or not at all."""
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        partial.write_text(page(result), encoding="utf-8")
-        partial.replace(out)
-    except OSError as error:
-        raise ConfigError(f"{out} cannot be written ({error.strerror}); name another --out") from None
+from tightwire.engines import page as pages
+from tightwire.engines.page import table
+from tightwire.engines.shrink_scan import draw
 
 
 def page(result: dict[str, Any]) -> str:
     """The whole page."""
-    css = files("tightwire.telemetry.report").joinpath("page.css").read_text(encoding="utf-8")
     speed = result["samples_per_second"]
     accuracy = ""
     if "test_accuracy" in result:
@@ -46,14 +21,11 @@ def page(result: dict[str, Any]) -> str:
         f"{result['dense_nbytes']:,} bytes of parameters, {result['nbytes']:,} bytes in the file."
         f"{accuracy} One sample at a time: {speed['dense']:,.0f} a second before, {speed['file']:,.0f} from the file."
     )
-    return _PAGE.format(
-        title=escape(f"{result['model']}: {result['ratio']:.1f} times smaller"),
-        css=css,
-        summary=escape(summary),
-        stages=_stages(result["stages"]),
-        layers=_layers(result["layers"], result["nbytes"]),
-        plan=_plan(result["plan"]),
-    )
+    sections = [("Stages", _stages(result["stages"])), ("Layers", _layers(result["layers"], result["nbytes"]))]
+    if result.get("sensitivity"):
+        sections.append(("What each layer bears alone", draw(result["sensitivity"])))
+    title = f"{result['model']}: {result['ratio']:.1f} times smaller"
+    return pages.page("shrink", title, summary, [*sections, ("Plan", _plan(result["plan"]))])
 
 
 def _plan(plan: dict[str, Any]) -> str:
@@ -83,7 +55,7 @@ def _stages(stages: Sequence[dict[str, Any]]) -> str:
         )
         for row in stages
     ]
-    return _table(("stage", "accuracy", "kept", "bytes", "ratio", "time"), rows)
+    return table(("stage", "accuracy", "kept", "bytes", "ratio", "time"), rows)
 
 
 def _layers(layers: Sequence[dict[str, Any]], whole: int) -> str:
@@ -97,23 +69,4 @@ def _layers(layers: Sequence[dict[str, Any]], whole: int) -> str:
     ]  # fmt: skip
     named = sum(row["nbytes"] for row in layers)
     rows.append(("everything else", "", "", "", "", f"{whole - named:,}", (whole - named) / whole))
-    return _table(("layer", "shape", "kept", "values", "bits a value", "bytes", "part of the file"), rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str | float]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row">{escape(str(row[0]))}</th>{"".join(_cell(value) for value in row[1:])}</tr>'
-        for row in rows
-    )
-    table = f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="scroll">{table}</div>'
-
-
-def _cell(value: str | float) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    return (
-        f'<td class="wide"><div><span class="bar"><span class="share" style="width:{100 * min(max(value, 0), 1):.1f}%">'
-        f"</span></span>{value:.1%}</div></td>"
-    )
+    return table(("layer", "shape", "kept", "values", "bits a value", "bytes", "part of the file"), rows)

@@ -108,14 +108,14 @@ def test_headers_that_swell_are_not_inflated() -> None:
 def trial(whole: bytes) -> bool:
     """Read a hostile file under watch; whether it was a good one after all."""
     tracemalloc.reset_peak()
-    before, began = tracemalloc.get_traced_memory()[0], time.perf_counter()
+    before, began, waited = tracemalloc.get_traced_memory()[0], time.process_time(), time.perf_counter()
     try:
         read(whole)
         good = True
     except ArtifactError:
         good = False
-    seconds, peak = time.perf_counter() - began, tracemalloc.get_traced_memory()[1] - before
-    assert seconds < 1
+    seconds, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1] - before
+    assert seconds < 1 and time.perf_counter() - waited < 20  # of its own time; others may have the processor meanwhile
     assert peak <= 2 * (declared_nbytes(whole) + len(whole)) + SLACK_NBYTES
     return good
 
@@ -130,15 +130,16 @@ def declared_nbytes(whole: bytes) -> int:
 
 
 @pytest.mark.timeout(3600)
-def test_mutated_files(request: pytest.FixtureRequest) -> None:
-    """No crash, no hang over a second, no more than twice the memory that is announced. 100,000 with --slow."""
+@pytest.mark.parametrize("part", range(10))
+def test_mutated_files(part: int, request: pytest.FixtureRequest) -> None:
+    """No crash, no hang over a second, no more than twice the memory that is announced. 100,000 in all with --slow."""
     for whole in seeds():
         read(whole)  # compiled now, not under the clock
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(part)
     good = 0
     tracemalloc.start()
     try:
-        for number in range(100_000 if request.config.getoption("--slow") else 300):
+        for number in range(10_000 if request.config.getoption("--slow") else 30):
             good += trial(mutate(seeds()[number % len(seeds())], rng))
     finally:
         tracemalloc.stop()

@@ -142,3 +142,7 @@ def test_export_onnx(tmp_path: Path) -> None:
     to_onnx(small(), tmp_path / "m.onnx")
     graph = onnx.load(tmp_path / "m.onnx").graph
     assert [node.op_type for node in graph.node] == ["Flatten", "Gemm", "Relu", "Gemm", "Relu", "Gemm"]
+    runtime = pytest.importorskip("onnxruntime")
+    x = torch.randn(5, *small().architecture.inputs)  # type: ignore[union-attr]
+    (answer,) = runtime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"x": x.numpy()})
+    assert torch.allclose(torch.from_numpy(answer), build(small())(x).detach(), atol=1e-5)

@@ -13,7 +13,8 @@ from tightwire.compress.errors import CompressError
 from tightwire.compress.run import decide
 from tightwire.compress.run.conv import conv_form
 from tightwire.compress.run.form import Choice, Form, FormName
-from tightwire.compress.run.gpu import gpu_form
+from tightwire.compress.run.gpu import can_be_coded, gpu_form
+from tightwire.compress.run.gpu import measure as measure_on_gpu
 from tightwire.compress.run.layers import SharedConv, SharedLinear
 from tightwire.compress.run.linear import linear_form
 from tightwire.compress.run.matrix import first_rows
@@ -111,15 +112,21 @@ class _Chooser:
             return said(self.form, "asked for")
         if not shared.numel:
             return said("dense", "the only one")
-        if self.device.type == "cuda":
-            return said(_on_gpu(layer, shared), "the only one")
+        on_gpu = self.device.type == "cuda"
+        if on_gpu and not can_be_coded(layer, shared):
+            return said("dense", "the only one")
         shape = self.inputs.get(layer, _guess(layer))
-        key = decide.key(kind=_kind(layer), shape=shared.shape, density=shared.density,
+        where = f" {layer.weight.dtype} on {torch.cuda.get_device_name(self.device)}" if on_gpu else ""
+        key = decide.key(kind=_kind(layer) + where, shape=shared.shape, density=shared.density,
                          centroids=len(shared.codebook_K), inputs=shape)  # fmt: skip
         seconds = self.found.get(key) or self.remembered.find(key)
         if seconds is not None:
             return said(decide.best(seconds), "remembered", seconds)
-        self.found[key] = measure(layer, shared, shape, cold=self.cold)
+        if on_gpu:
+            assert isinstance(layer, nn.Linear)
+            self.found[key] = measure_on_gpu(layer, shared, shape, self.device)
+        else:
+            self.found[key] = measure(layer, shared, shape, cold=self.cold)
         return said(decide.best(self.found[key]), "measured", self.found[key])
 
 
@@ -156,10 +163,6 @@ def _form(layer: nn.Linear | nn.Conv1d | nn.Conv2d, shared: SharedWeights, name:
     if isinstance(layer, nn.Linear):
         return linear_form(name, shared, layer)
     return conv_form(name, shared, layer)
-
-
-def _on_gpu(layer: nn.Module, shared: SharedWeights) -> FormName:
-    return "compressed" if isinstance(layer, nn.Linear) and len(shared.codebook_K) <= 255 else "dense"
 
 
 def _kind(layer: nn.Linear | nn.Conv1d | nn.Conv2d) -> str:

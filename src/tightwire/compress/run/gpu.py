@@ -1,12 +1,14 @@
-"""A layer on a GPU: linear layers from packed codes (`kernels.codebook`), everything else decoded.
+"""A layer on a GPU: linear layers from packed codes (`kernels.codebook`) or decoded, everything else decoded.
 
-Of the two packed layouts the one that takes fewer bytes is built. Convolutions run densely there: their weights are
-read once for a whole image, so that bytes are not what they wait for.
+Of the two packed layouts the one that takes fewer bytes is built; whether it is faster than the decoded weights is
+measured, on the device's own clock, with its cache emptied before every turn. Convolutions run densely there: their
+weights are read once for a whole image, so that bytes are not what they wait for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,9 @@ from tightwire.compress.shared_weights import SharedWeights
 from tightwire.kernels.codebook import Codes, listed, packed, times
 
 _MOST_CENTROIDS = 255
+_ROUNDS = 7
+_EVICTS = 256 << 20  # bytes that push everything else out of the cache
+_NAMES: tuple[FormName, ...] = ("dense", "compressed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,3 +70,30 @@ def gpu_form(
     assert isinstance(dense, DenseLayer)
     dense.layer.to(device=device, dtype=layer.weight.dtype)
     return dense
+
+
+def can_be_coded(layer: nn.Module, shared: SharedWeights) -> bool:
+    """Whether there is anything to choose from."""
+    return isinstance(layer, nn.Linear) and len(shared.codebook_K) <= _MOST_CENTROIDS
+
+
+@torch.no_grad()
+def measure(layer: nn.Linear, shared: SharedWeights, inputs: tuple[int, ...], device: torch.device) -> dict[str, float]:
+    """Seconds of each form on an input of this shape, in turns; the median of some rounds."""
+    x = torch.rand(inputs, device=device).to(layer.weight.dtype)
+    forms = {name: gpu_form(name, shared, layer, device) for name in _NAMES}
+    evict = torch.empty(_EVICTS, dtype=torch.uint8, device=device)
+    for form in forms.values():
+        form(x)  # compiles, and allocates
+    seconds: dict[str, list[float]] = {name: [] for name in forms}
+    for _ in range(_ROUNDS):
+        for name, form in forms.items():
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            for _ in range(4):  # takes longer than the launch of what follows, which is therefore not measured
+                evict.zero_()
+            begin.record()
+            form(x)
+            end.record()
+            end.synchronize()
+            seconds[name].append(begin.elapsed_time(end) / 1000)
+    return {name: median(times) for name, times in seconds.items()}

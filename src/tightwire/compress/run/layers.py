@@ -20,7 +20,7 @@ class SharedLinear(nn.Module):
         """Y = W x + b over the last dimension."""
         if x.shape[-1] != self.inputs:
             raise CompressError(f"{self.choice.layer} takes {self.inputs} inputs, not {tuple(x.shape)}")
-        return self.form(_taken(x, self)).to(x.dtype)
+        return _given(self.form(_taken(x, self)), x)
 
     def extra_repr(self) -> str:
         """Shape and form."""
@@ -42,13 +42,14 @@ class SharedConv(nn.Module):
             raise CompressError(
                 f"{self.choice.layer} takes {self.inputs} channels of {d} dimensions, not {tuple(x.shape)}"
             )
-        batch = _taken(x, self).reshape(-1, *x.shape[-d - 1 :])
+        taken = _taken(x, self)
+        batch = taken if x.dim() == d + 2 else taken[None]
         if self.choice.form == "dense":
             y = self.form(batch)
         else:
             y = self.form(batch if d == 2 else batch[:, :, None])
             y = y if d == 2 else y[:, :, 0]
-        return (y if x.dim() == d + 2 else y[0]).to(x.dtype)
+        return _given(y if x.dim() == d + 2 else y[0], x)
 
     def extra_repr(self) -> str:
         """Shape and form."""
@@ -62,4 +63,11 @@ def _taken(x: Tensor, layer: SharedLinear | SharedConv) -> Tensor:
             f"{layer.choice.layer} was built for {layer.device.type} and is given a tensor on {x.device.type}; "
             f"build it again with device={x.device.type!r}"
         )
-    return x.detach() if x.device.type == "cuda" else x.detach().float()
+    if x.requires_grad:
+        x = x.detach()
+    return x if x.is_cuda or x.dtype is torch.float32 else x.float()
+
+
+def _given(y: Tensor, x: Tensor) -> Tensor:
+    """The output in the type of the input; for small layers a call that changes nothing is time that counts."""
+    return y if y.dtype is x.dtype else y.to(x.dtype)
