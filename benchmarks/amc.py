@@ -1,56 +1,64 @@
 """AMC measured on CIFAR-10: against uniform, sensitivity and evolution, before and after fine-tuning; what it prunes.
 
-    python -m benchmarks.amc --data DIR --device cuda --work DIR [--steps reference,search,tune,fine,pattern] [--jobs 5]
-                             [--seeds 0,1,2,3,4] [--until 300]
+    python -m benchmarks.amc --data DIR --device cuda --work DIR [--steps reference,search,tune,fine,pattern,paper]
+                             [--jobs 6] [--seeds 0,1,2,3,4] [--fine-seeds 0] [--until 600]
 
     reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
-    tune        what AMC and uniform cut, fine-tuned    fine      a fifth of the weights, in rounds; trained on
-    pattern     a bottleneck ResNet: are 3×3 layers pruned more than 1×1?
+    tune        what AMC and uniform cut, fine-tuned    fine      a fifth and a tenth of the weights, by rounds
+    pattern     a bottleneck ResNet: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
-done; rows that are there are not made again. After ``--until`` seconds no task is started any more, so that a call ends
-in time, and the next call goes on. All rows are put together in ``benchmarks/results/amc.json``.
+done; rows that are there are not made again, and a task that was cut goes on where it was. After ``--until`` seconds no
+task is started any more. All rows so far are put together in ``benchmarks/results/amc.json`` after every one.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.amc_fine import DENSITIES
+from benchmarks.amc_ground import Asked
 from benchmarks.amc_summary import summary
-from benchmarks.amc_tasks import TASKS, Asked
-from benchmarks.harness import write
+from benchmarks.amc_tasks import TASKS
+from benchmarks.harness import RESULTS, write
 
-STEPS = ("reference", "search", "tune", "fine", "pattern")
+STEPS = ("reference", "search", "tune", "fine", "pattern", "paper")
+PAIR = ("amc", "uniform")
 
 
-def plan(steps: list[str], seeds: list[int]) -> dict[str, list[str]]:
-    """Every task, and the rows it needs.
+def plan(steps: list[str], seeds: list[int], fine_seeds: list[int]) -> dict[str, list[str]]:
+    """Every task, the most wanted first, and the rows it needs.
 
-    >>> plan(["reference", "search"], [0, 1])
+    >>> plan(["reference", "search"], [0, 1], [0])
     {'reference-0': [], 'search-0': ['reference-0'], 'search-1': ['reference-0']}
     """
     tasks: dict[str, list[str]] = {}
     if "reference" in steps:
         tasks["reference-0"] = []
-    if "pattern" in steps:
-        tasks["bottleneck-0"] = []
+    if "fine" in steps:
+        tasks |= {f"fine-{seed}": ["reference-0"] for seed in fine_seeds}
     if "search" in steps:
         tasks |= {f"search-{seed}": ["reference-0"] for seed in seeds}
-    if "fine" in steps:
-        tasks |= {f"fine-{seed}": ["reference-0"] for seed in seeds[:2]}
-        tasks |= {f"fine.{m}-{seed}": [f"fine-{seed}"] for seed in seeds[:2] for m in ("amc", "uniform")}
-    if "pattern" in steps:
-        tasks |= {f"pattern-{seed}": ["bottleneck-0"] for seed in seeds[:3]}
     if "tune" in steps:
-        tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in ("amc", "uniform")}
+        tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in PAIR}
+    if "fine" in steps:
+        tasks |= {f"fine.{m}.{p}-{s}": [f"fine-{s}"] for s in fine_seeds for p in DENSITIES for m in PAIR}
+    if "pattern" in steps:
+        tasks["bottleneck-0"] = ["reference-0"] if "reference" in steps else []  # much waits for the reference
+        tasks |= {f"pattern-{seed}": ["bottleneck-0"] for seed in seeds[:3]}
+    if "paper" in steps:
+        tasks |= {f"paper-{seed}": ["reference-0"] for seed in seeds[:2]}
     return tasks
 
 
@@ -59,25 +67,37 @@ def main() -> None:
     asked = _parse()
     asked.work.mkdir(parents=True, exist_ok=True)
     if asked.one is not None:
+        _one(asked)
+    elif not asked.collect:
+        failed = _run_all(asked, time.monotonic())
+        sys.exit(f"failed: {', '.join(sorted(failed))}" if failed else 0)
+    else:
+        _collect(asked)
+
+
+def _one(asked: argparse.Namespace) -> None:
+    """One task; should another process be at it, its row is waited for."""
+    path = asked.work / f"{asked.one}.json"
+    with (asked.work / f".{asked.one}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return
+        torch.set_num_threads(1 if asked.device == "cuda" else 2)  # several processes share the cores
         name, _, seed = asked.one.partition("-")
-        given = Asked(asked.data, asked.device, asked.work, int(seed), asked.epochs, asked.tune_epochs, asked.episodes,
-                      asked.samples, asked.limit, asked.network)  # fmt: skip
         kind, _, method = name.partition(".")
-        torch.set_num_threads(2)  # several processes share the cores
-        row = TASKS[kind](given, method)
+        given = {key: vars(asked)[key] for key in Asked.__dataclass_fields__ if key != "seed"}
+        row = TASKS[kind](Asked(seed=int(seed), **given), method)
         partial = asked.work / f".{asked.one}.partial"
         partial.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
-        partial.replace(asked.work / f"{asked.one}.json")
-        return
-    _run_all(asked, time.monotonic())
-    _collect(asked.work)
+        partial.replace(path)
 
 
-def _run_all(asked: argparse.Namespace, begin: float) -> None:
-    tasks = plan(asked.steps, asked.seeds)
+def _run_all(asked: argparse.Namespace, begin: float) -> set[str]:
+    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds)
     done = {name for name in tasks if (asked.work / f"{name}.json").exists()}
     failed: set[str] = set()
     running: dict[str, subprocess.Popen[bytes]] = {}
+    _collect(asked)
     while True:
         late = time.monotonic() - begin > asked.until
         for name, needs in tasks.items():
@@ -85,20 +105,34 @@ def _run_all(asked: argparse.Namespace, begin: float) -> None:
             if name not in done | failed | set(running) and ready and not late and len(running) < asked.jobs:
                 running[name] = subprocess.Popen([sys.executable, "-m", "benchmarks.amc", *sys.argv[1:], "--one", name])
         if not running:
-            return
+            return failed
         time.sleep(0.2)
         for name in [name for name, process in running.items() if process.poll() is not None]:
             ok = running.pop(name).returncode == 0
             (done if ok else failed).add(name)
             print(f"{time.monotonic() - begin:6.0f} s  {name} {'done' if ok else 'FAILED'}", flush=True)
+            _collect(asked)
 
 
-def _collect(work: Path) -> None:
+def _collect(asked: argparse.Namespace) -> None:
     rows: dict[str, Any] = {
-        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(work.glob("*-[0-9]*.json"))
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(asked.work.glob("*-[0-9]*.json"))
     }
     if rows:
-        write("amc", {"summary": summary(rows), "rows": rows})
+        folder = RESULTS if asked.limit is None else asked.work
+        with redirect_stdout(StringIO()):  # it is long, and made after every row
+            write("amc", {"command": _command(asked), "summary": summary(rows), "rows": rows}, folder=folder)
+
+
+def _command(asked: argparse.Namespace) -> str:
+    """What makes all rows, whichever steps each call was asked for."""
+    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "episodes", "samples", "multiple_of")
+    said = " ".join(f"--{word.replace('_', '-')} {vars(asked)[word]}" for word in words)
+    return f"python -m benchmarks.amc --data DIR --work DIR {said}"
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
 
 
 def _parse() -> argparse.Namespace:
@@ -107,15 +141,19 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=lambda text: text.split(","), default=list(STEPS))
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2, 3, 4])
-    parser.add_argument("--jobs", type=int, default=5)
-    parser.add_argument("--until", type=float, default=300.0)
+    parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--fine-seeds", type=_numbers, default=[0])
+    parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--until", type=float, default=600.0)
     parser.add_argument("--network", default="resnet56")
     parser.add_argument("--epochs", type=float, default=120)
-    parser.add_argument("--tune-epochs", type=float, default=60)
+    parser.add_argument("--bottleneck-epochs", type=float, default=15)
+    parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--episodes", type=int, default=400)
-    parser.add_argument("--samples", type=int, default=5000)
-    parser.add_argument("--limit", type=int, help="so many training samples only, to try the benchmark out")
+    parser.add_argument("--samples", type=int, default=5000, help="training samples to decide by")
+    parser.add_argument("--multiple-of", type=int, default=2)
+    parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
+    parser.add_argument("--collect", action="store_true", help="only put together the rows that are there")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
 

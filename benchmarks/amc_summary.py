@@ -5,47 +5,70 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+PAIR = ("amc", "uniform")
+SIDES = ("1x1", "3x3")
+
 
 def summary(rows: dict[str, Any]) -> dict[str, Any]:
     """Means and paired differences, of as many seeds as there are."""
-    searches = [row for name, row in rows.items() if name.startswith("search-")]
-    found: dict[str, Any] = {}
-    if searches:
-        found["before"] = {
-            method: {
-                key: statistics.mean(row["methods"][method][key] for row in searches)
-                for key in ("test_accuracy", "held_accuracy", "seconds")
-            }
-            for method in searches[0]["methods"]
-        }
-        found["before_amc_over_uniform"] = [
-            row["methods"]["amc"]["test_accuracy"] - row["methods"]["uniform"]["test_accuracy"] for row in searches
-        ]
-    tuned = {m: _by_seed(rows, f"tune.{m}-") for m in ("amc", "uniform")}
-    found |= _paired("after", tuned)
-    fine = {m: _by_seed(rows, f"fine.{m}-") for m in ("amc", "uniform")}
-    found |= _paired("fine", fine)
-    patterns = [row for name, row in rows.items() if name.startswith("pattern-")]
-    if patterns:
-        found["pattern"] = {
-            side: statistics.mean(row["mean_density"][side] for row in patterns) for side in ("1x1", "3x3")
-        }
-    return found
+    return _before(starting(rows, "search-")) | _after(rows) | _fine(rows) | _pattern(starting(rows, "pattern-"))
+
+
+def starting(rows: dict[str, Any], start: str) -> list[Any]:
+    """The rows of one kind of task."""
+    return [row for name, row in rows.items() if name.startswith(start)]
+
+
+def _before(searches: list[Any]) -> dict[str, Any]:
+    if not searches:
+        return {}
+    keys = ("test_accuracy", "held_accuracy", "seconds", "evaluations")
+    means = {
+        method: {key: statistics.mean(row["methods"][method][key] for row in searches) for key in keys}
+        for method in searches[0]["methods"]
+    }
+    over = [row["methods"]["amc"]["test_accuracy"] - row["methods"]["uniform"]["test_accuracy"] for row in searches]
+    return {"before": means, "before_amc_over_uniform": over}
+
+
+def _after(rows: dict[str, Any]) -> dict[str, Any]:
+    paired = _paired({method: _by_seed(rows, f"tune.{method}-") for method in PAIR})
+    return {"after": paired} if paired else {}
+
+
+def _fine(rows: dict[str, Any]) -> dict[str, Any]:
+    densities = sorted({row["density"] for row in starting(rows, "fine.")}, reverse=True)
+    found = {
+        f"{density:g}": _paired({m: _by_seed(rows, f"fine.{m}.{round(100 * density)}-") for m in PAIR})
+        for density in densities
+    }
+    return {"fine": found} if found else {}
 
 
 def _by_seed(rows: dict[str, Any], start: str) -> dict[int, Any]:
-    return {row["seed"]: row for name, row in rows.items() if name.startswith(start)}
+    return {row["seed"]: row for row in starting(rows, start)}
 
 
-def _paired(label: str, methods: dict[str, dict[int, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        label: {
-            m: statistics.mean(row["test_accuracy"] for row in some.values()) for m, some in methods.items() if some
+def _paired(methods: dict[str, dict[int, Any]]) -> dict[str, Any]:
+    """Means of each method, and for seeds that have both, how far AMC is ahead and both are from the reference."""
+    means = {m: statistics.mean(row["test_accuracy"] for row in some.values()) for m, some in methods.items() if some}
+    both = sorted(set(methods["amc"]) & set(methods["uniform"]))
+    over = [methods["amc"][seed]["test_accuracy"] - methods["uniform"][seed]["test_accuracy"] for seed in both]
+    lost = {
+        m: [methods[m][seed]["reference_accuracy"] - methods[m][seed]["test_accuracy"] for seed in both] for m in PAIR
+    }
+    return {"mean": means, "seeds": both, "amc_over_uniform": over, "lost": lost} if means else {}
+
+
+def _pattern(patterns: list[Any]) -> dict[str, Any]:
+    if not patterns:
+        return {}
+    return {
+        "pattern": {
+            method: {
+                kind: {side: statistics.mean(row["methods"][method][kind][side] for row in patterns) for side in SIDES}
+                for kind in ("mean_density", "weighted_density")
+            }
+            for method in patterns[0]["methods"]
         }
     }
-    both = sorted(set(methods["amc"]) & set(methods["uniform"]))
-    if both:
-        found[f"{label}_amc_over_uniform"] = [
-            methods["amc"][seed]["test_accuracy"] - methods["uniform"][seed]["test_accuracy"] for seed in both
-        ]
-    return found if found[label] else {}

@@ -42,8 +42,8 @@ class Chart:
             f'height="{HEIGHT}" font-family="{FONT}" font-size="13" role="img">',
             f"<title>{escape(self.title)}</title>",
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            _text(LEFT, 26, self.title, size=16, weight=600, color=INK),
-            _text(LEFT, 46, self.subtitle),
+            words(LEFT, 26, self.title, size=16, weight=600, color=INK),
+            words(LEFT, 46, self.subtitle),
             *self._legend(),
             *self._axes(),
             *(part for series in self.series for part in self._line(series)),
@@ -80,15 +80,15 @@ class Chart:
         for tick in ticks:
             y = self._y(tick)
             yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{GRID}"/>'
-            yield _text(LEFT - 10, y + 4, f"{tick:g}", anchor="end")
+            yield words(LEFT - 10, y + 4, f"{tick:g}", anchor="end")
         floor_y = HEIGHT - BOTTOM
         yield f'<path d="M{LEFT} {floor_y}H{WIDTH - RIGHT}" stroke="{SOFT}"/>'
         for x in self._xs():
             yield f'<path d="M{self._x(x):.1f} {floor_y}v5" stroke="{SOFT}"/>'
-            yield _text(self._x(x), floor_y + 20, f"{x:g}", anchor="middle")
-        yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, self.x_label, anchor="middle")
+            yield words(self._x(x), floor_y + 20, f"{x:g}", anchor="middle")
+        yield words((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, self.x_label, anchor="middle")
         middle = (TOP + floor_y) / 2
-        yield _text(18, middle, self.y_label, anchor="middle", turned=True)
+        yield words(18, middle, self.y_label, anchor="middle", turned=True)
 
     def _line(self, series: Series) -> Iterator[str]:
         places = [(self._x(x), self._y(y)) for x, y in series.points]
@@ -105,7 +105,7 @@ class Chart:
             yield f'<path d="M{x:.1f} 68h26" stroke="{series.color}" stroke-width="2"{dash}/>'
             if series.marker != "none":
                 yield _marker(x + 13, 68, series)
-            yield _text(x + 33, 72, series.name)
+            yield words(x + 33, 72, series.name)
             x += 33 + 7.2 * len(series.name) + 18
 
 
@@ -114,10 +114,11 @@ def _marker(x: float, y: float, series: Series) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{inside}" stroke="{series.color}" stroke-width="2"/>'
 
 
-def _text(
+def words(
     x: float, y: float, text: str, *, anchor: str = "start", size: int = 13, weight: int = 400, color: str = SOFT,
     turned: bool = False,
 ) -> str:  # fmt: skip
+    """A piece of text."""
     turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" '

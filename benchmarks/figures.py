@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.amc_summary import starting
+from benchmarks.bars import Bar, Bars
 from benchmarks.chart import Chart, Series
 from benchmarks.harness import RESULTS
 from benchmarks.sections_shrink import bits_curves
@@ -82,6 +84,28 @@ def bits_resnet20(record: dict[str, Any]) -> Chart:
     )
 
 
+def amc_pattern(record: dict[str, Any]) -> Bars:
+    """What AMC keeps of every layer of a bottleneck network, by the side of the kernel: the paper's figure 14."""
+    rows = starting(record["rows"], "pattern-")
+    bars = []
+    layers = [row["methods"]["amc"]["layers"] for row in rows]
+    for place, layer in enumerate(layers[0]):
+        shares = [some[place]["ratio"] for some in layers]
+        end = place in (0, len(layers[0]) - 1)
+        kind = "stem, classifier" if end else f"{layer['k']}×{layer['k']}"
+        bars.append(Bar(layer["layer"], sum(shares) / len(shares), kind, min(shares), max(shares)))
+    means = record["summary"]["pattern"]["amc"]["mean_density"]
+    return Bars(
+        title="AMC on a bottleneck network: what every layer keeps",
+        subtitle=f"ResNet-50 (small stem), CIFAR-10, a fifth of the weights, mean and range of {len(rows)} searches",
+        x_label="layer, from input to output",
+        y_label="weights kept",
+        bars=bars,
+        colors={"1×1": BLUE, "3×3": RED, "stem, classifier": GREY},
+        levels={"1×1": means["1x1"], "3×3": means["3x3"]},
+    )
+
+
 def _setting(record: dict[str, Any], epochs: float) -> str:
     passes = f"{epochs:g} epoch{'s' * (epochs != 1)}"
     return f"{record['data']}, {record['model']}, {record['workers']} workers, batch {record['batch']} each, {passes}"
@@ -101,6 +125,10 @@ def main() -> None:
             (IMAGES / f"{draw.__name__}.svg").write_text(draw(record).svg(), encoding="utf-8")
     record = json.loads((RESULTS / "shrink.json").read_text(encoding="utf-8"))
     (IMAGES / "bits_resnet20.svg").write_text(bits_resnet20(record).svg(), encoding="utf-8")
+    if (RESULTS / "amc.json").exists():
+        record = json.loads((RESULTS / "amc.json").read_text(encoding="utf-8"))
+        if "pattern" in record["summary"]:
+            (IMAGES / "amc_pattern.svg").write_text(amc_pattern(record).svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -132,10 +132,10 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def write(name: str, figures: dict[str, Any], variant: str = "") -> Path:
-    """Write one benchmark's figures under ``benchmarks/results``."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}{variant}.json"
+def write(name: str, figures: dict[str, Any], variant: str = "", *, folder: Path = RESULTS) -> Path:
+    """Write one benchmark's figures under ``benchmarks/results``; trials go to another folder."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}{variant}.json"
     record = {
         "benchmark": name,
         "command": "python -m "

@@ -5,66 +5,102 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from benchmarks.amc_summary import SIDES, starting
 from benchmarks.tables import table
 
 
 def amc(record: dict[str, Any]) -> str:
     """CIFAR-10 on a GPU: before and after fine-tuning, single weights, and which kernels are pruned."""
     rows, found = record["rows"], record["summary"]
-    searches = [row for name, row in rows.items() if name.startswith("search-")]
     parts = ["## AMC: how hard to prune each layer, CIFAR-10\n"]
-    if searches:
-        parts.append(_before(searches, found))
-    if found.get("after"):
-        parts.append(_after(rows, found, "tune.", "after", "Fine-tuned, half the multiply-adds"))
-    if found.get("fine"):
-        parts.append(_after(rows, found, "fine.", "fine", "A fifth of the weights, pruned while training"))
-    patterns = [row for name, row in rows.items() if name.startswith("pattern-")]
-    if patterns:
-        parts.append(_pattern(patterns))
+    if "before" in found:
+        parts.append(_before(starting(rows, "search-"), starting(rows, "paper-"), found))
+    if "after" in found:
+        parts.append(_after(rows, found["after"]))
+    if "fine" in found:
+        parts.append(_fine(rows, found["fine"]))
+    if "pattern" in found:
+        parts.append(_pattern(rows, found["pattern"]))
     return "".join(parts)
 
 
-def _before(searches: list[dict[str, Any]], found: dict[str, Any]) -> str:
+def _before(searches: list[Any], papers: list[Any], found: dict[str, Any]) -> str:
     methods: list[list[object]] = [
-        [name, f"{100 * row['test_accuracy']:.2f}%", f"{100 * row['held_accuracy']:.2f}%", f"{row['seconds']:.0f} s"]
+        [name, f"{100 * row['test_accuracy']:.2f}%", f"{100 * row['held_accuracy']:.2f}%", f"{row['evaluations']:.0f}",
+         f"{row['seconds']:.0f} s"]
         for name, row in found["before"].items()
-    ]
-    over = found["before_amc_over_uniform"]
+    ]  # fmt: skip
+    if papers:
+        one = [row["methods"]["amc-paper"] for row in papers]
+        mean = {key: statistics.mean(row[key] for row in one) for key in ("test_accuracy", "held_accuracy", "seconds")}
+        methods.append([f"amc, the paper's agent alone (seeds {', '.join(str(row['seed']) for row in papers)})",
+                        f"{100 * mean['test_accuracy']:.2f}%", f"{100 * mean['held_accuracy']:.2f}%",
+                        one[0]["evaluations"], f"{mean['seconds']:.0f} s"])  # fmt: skip
     reference = statistics.mean(row["reference_accuracy"] for row in searches)
+    longest = max(row["seconds"] for row in searches)
     return (
-        f"\nHalf the multiply-adds of a ResNet-56 ({100 * reference:.2f}%) by channels, nothing retrained, "
-        f"means of {len(searches)} searches with the same evaluations each. AMC over uniform on the test set: "
-        f"{', '.join(f'{100 * value:+.2f}' for value in over)} points:\n\n"
-        + table(["method", "test accuracy", "on samples it decided by", "time"], methods)
+        f"\nHalf the multiply-adds of a ResNet-56 ({_percent(reference)}) by channels, nothing retrained, means of "
+        f"{len(searches)} searches, each by other training samples. AMC over uniform on the test set: "
+        f"{_points(found['before_amc_over_uniform'])} points. A search by all four took at most {longest:.0f} s, "
+        f"several at once on one GPU:\n\n"
+        + table(["method", "test accuracy", "on samples it decided by", "evaluations", "time"], methods)
     )
 
 
-def _after(rows: dict[str, Any], found: dict[str, Any], start: str, label: str, title: str) -> str:
+def _after(rows: dict[str, Any], found: dict[str, Any]) -> str:
     lines: list[list[object]] = [
-        [name.partition("-")[0].removeprefix(start), row["seed"], f"{100 * row['test_accuracy']:.2f}%",
-         f"{100 * row['reference_accuracy']:.2f}%", f"{row['epochs']:g}"]
-        for name, row in rows.items()
-        if name.startswith(start)
+        [row["method"], row["seed"], _percent(row["before"]), f"**{_percent(row['test_accuracy'])}**",
+         _percent(row["reference_accuracy"]), f"{row['parameters']:,}", f"{row['epochs']:g}"]
+        for row in starting(rows, "tune.")
     ]  # fmt: skip
-    means = ", ".join(f"{name} {100 * value:.2f}%" for name, value in found[label].items())
-    return f"\n{title}; means: {means}:\n\n" + table(
-        ["method", "seed", "test accuracy", "whole network", "epochs"], lines
+    heads = ["method", "seed", "not retrained", "fine-tuned", "whole network", "parameters left", "epochs"]
+    return f"\nThe same, cut and fine-tuned; {_paired(found)}:\n\n" + table(heads, lines)
+
+
+def _fine(rows: dict[str, Any], found: dict[str, Any]) -> str:
+    lines: list[list[object]] = [
+        [row["method"], row["seed"], f"{row['fewer_weights']:.2f}×", f"**{_percent(row['test_accuracy'])}**",
+         _percent(row["reference_accuracy"]), f"{100 * (row['test_accuracy'] - row['reference_accuracy']):+.2f}",
+         f"{row['epochs']:g}"]
+        for row in sorted(starting(rows, "fine."), key=lambda row: (-row["density"], row["seed"], row["method"]))
+    ]  # fmt: skip
+    words = "; ".join(f"density {density}: {_paired(one)}" for density, one in found.items())
+    return (
+        f"\nSingle weights, the densities of layers by AMC in rounds (50, 35, 25, 20, 14, 10%) or the same everywhere, "
+        f"both trained alike; {words}:\n\n"
+        + table(["method", "seed", "fewer weights", "test accuracy", "whole network", "points", "epochs"], lines)
     )
 
 
-def _pattern(patterns: list[dict[str, Any]]) -> str:
+def _paired(found: dict[str, Any]) -> str:
+    means = ", ".join(f"{name} {_percent(value)}" for name, value in found["mean"].items())
+    over = f", AMC over uniform {_points(found['amc_over_uniform'])}" if found["amc_over_uniform"] else ""
+    return f"{means}{over} ({len(found['seeds'])} pairs)"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _points(shares: list[float]) -> str:
+    return ", ".join(f"{100 * share:+.2f}" for share in shares)
+
+
+def _pattern(rows: dict[str, Any], found: dict[str, Any]) -> str:
     lines: list[list[object]] = [
-        [row["seed"], f"{100 * row['mean_density']['1x1']:.1f}%", f"{100 * row['mean_density']['3x3']:.1f}%",
-         f"{100 * row['held_accuracy']:.2f}%", f"{100 * row['uniform_accuracy']:.2f}%"]
-        for row in patterns
+        [name, row["seed"], *(f"{100 * one[kind][side]:.1f}%" for kind in ("mean_density", "weighted_density")
+                              for side in SIDES), _percent(one["test_accuracy"])]
+        for row in starting(rows, "pattern-")
+        for name, one in row["methods"].items()
     ]  # fmt: skip
-    mean = {side: statistics.mean(row["mean_density"][side] for row in patterns) for side in ("1x1", "3x3")}
+    mean = found["amc"]["mean_density"]
     word = "pruned more" if mean["3x3"] < mean["1x1"] else "not pruned more"
+    accuracy = "".join(f", {_percent(row['test_accuracy'])}" for row in starting(rows, "bottleneck-"))
+    heads = ["method", "seed", "1×1 kept, mean of layers", "3×3", "1×1, of all weights", "3×3", "test accuracy"]
     return (
-        f"\nA bottleneck network (ResNet-50, small stem) at a fifth of its weights: 3×3 layers are {word} than 1×1 "
-        "(mean density over layers, without stem and classifier):\n\n"
-        + table(["seed", "1×1 kept", "3×3 kept", "accuracy, not retrained", "uniform"], lines)
+        f"\nA bottleneck network (ResNet-50, small stem{accuracy}) at a fifth of its weights, not retrained: by AMC "
+        f"3×3 layers are **{word}** than 1×1 ({100 * mean['3x3']:.1f}% against {100 * mean['1x1']:.1f}% kept, stem and "
+        "classifier not counted):\n\n![What AMC keeps of every layer](images/amc_pattern.svg)\n\n" + table(heads, lines)
     )
 
 
@@ -85,10 +121,12 @@ def amc_cpu(record: dict[str, Any]) -> str:
         row = record["latency"]
         us = row["microseconds"]
         parts.append(
-            f"\nA budget of {row['budget_us']:.0f} µs for one image ({row['budget']} of the whole): what was found "
-            "took "
-            f"**{row['of_budget']:.2f}** of it; in turns with the whole network {us['cut']:.0f} against "
-            f"{us['whole']:.0f} µs, {row['cut_over_whole']['median']:.2f} times as long.\n"
+            f"\n`{row['network']}`, {row['batch']} images at once, a budget of {row['budget_us']:.0f} µs "
+            f"({row['budget']} of the whole): what was found took **{row['of_budget']:.2f}** of it when it was found, "
+            f"{row['again_of_budget']:.2f} when timed again in turns with the whole network: {us['cut']:.0f} against "
+            f"{us['whole']:.0f} µs, **{1 / row['cut_over_whole']['median']:.2f} times faster**. Accuracy "
+            f"{_percent(row['test_accuracy']['before'])} before, {_percent(row['test_accuracy']['pruned'])} pruned and "
+            "not retrained.\n"
         )
     if "bytes" in record:
         row = record["bytes"]

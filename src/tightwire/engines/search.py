@@ -16,8 +16,9 @@ from typing import Any
 from tightwire.compress.augment import AugmentName
 from tightwire.compress.search.build import Wish
 from tightwire.engines.config import ConfigError
+from tightwire.engines.page import write_page
 from tightwire.engines.search_methods import METHODS, Watch
-from tightwire.engines.search_page import write_page
+from tightwire.engines.search_page import page
 from tightwire.engines.search_run import SearchRun
 from tightwire.engines.shrink import parse_options
 from tightwire.engines.shrink_source import find_source, make_sets
@@ -82,5 +83,5 @@ def search_policy(config: SearchConfig, *, watch: Watch) -> dict[str, Any]:
         "seconds": time.perf_counter() - begin, "data": source.data.name, "frontier": found.frontier,
         "test_accuracy": {"before": found.before, "pruned": found.pruned},
     }  # fmt: skip
-    write_page(result, config.out.with_suffix(".html"))
+    write_page(page(result), config.out.with_suffix(".html"))
     return result

@@ -8,7 +8,7 @@ from html import escape
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 760, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 22, 14, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 22, 14, 40
 
 
 @dataclass(frozen=True)

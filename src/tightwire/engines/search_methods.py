@@ -1,7 +1,8 @@
 """The methods of `tightwire search`, each with the same number of evaluations, each going on where it was killed.
 
-AMC keeps its agent (`compress.search.keep`). The others are cheap but for their measurements: those are kept by
-policy, so that a second start walks the same way and waits for nothing it has seen.
+``amc`` and ``amc-paper`` (the agent alone, by the paper's settings) keep their agent (`compress.search.keep`). Others
+are cheap but for their measurements: those are kept by policy, so that a second start walks the same way and waits for
+nothing it has seen.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from typing import Any, TypeAlias
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
+from tightwire.compress.search.ddpg import PAPER, Settings
 from tightwire.compress.search.keep import Keep
 from tightwire.compress.search.problem import Problem, Tried
 
-Watch: TypeAlias = Callable[[str, int, int, Tried], None]
-"""Method, evaluations done, in all, and the last one."""
+Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
+"""Method, evaluations done, in all, the last one, and what part of the budget it uses."""
 
+_AGENTS = {"amc": Settings(), "amc-paper": PAPER}
 _RIVALS = {"uniform": rivals.uniform, "sensitivity": rivals.sensitivity, "evolution": rivals.evolution}
-METHODS = ("amc", *_RIVALS)
+METHODS = (*_AGENTS, *_RIVALS)
+ALL = ("amc", *_RIVALS)  # what is meant by all of them
 _SAVE_EVERY = 50
 
 
@@ -44,9 +48,9 @@ class Kept:
     name: str
     digest: str
 
-    def agent(self) -> Keep:
-        """Where AMC's agent is kept."""
-        return Keep(self.folder / f"{self.name}amc.safetensors", self.digest)
+    def agent(self, method: str) -> Keep:
+        """Where a method's agent is kept."""
+        return Keep(self.folder / f"{self.name}{method}.safetensors", self.digest)
 
     def load(self, problem: Problem) -> None:
         """Take over what was measured before."""
@@ -81,13 +85,14 @@ def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, se
     def told(number: int, tried: Tried) -> None:
         nonlocal count
         count = number
-        watch(method, number, evaluations, tried)
+        watch(method, number, evaluations, tried, tried.cost / problem.clip.target)
         if number % _SAVE_EVERY == 0:
             kept.save(problem)
 
     kept.load(problem)
-    if method == "amc":
-        tried = Search(problem, seed=seed).run(evaluations, told=told, keep=kept.agent())
+    if method in _AGENTS:
+        agent = Search(problem, settings=_AGENTS[method], seed=seed)
+        tried = agent.run(evaluations, told=told, keep=kept.agent(method))
         count = len(tried)
     else:
         tried = _RIVALS[method](problem, evaluations, told=told, seed=seed)

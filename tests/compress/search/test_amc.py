@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compress.search.toys import toy
+from tests.compress.search.toys import joint_toy, toy
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.ddpg import PAPER, Ddpg, Settings
 from tightwire.compress.search.keep import Keep
+from tightwire.compress.search.moves import nudge, tilt
 from tightwire.compress.search.problem import Tried, best
 from tightwire.compress.search.replay import Replay
 from tightwire.compress.search.state import FEATURES, States
@@ -50,6 +51,15 @@ def test_the_agent_itself_learns_without_help() -> None:
     assert np.mean(errors[-30:]) < 0.75 * np.mean(errors[:60])
 
 
+def test_a_joint_search_finds_the_pattern_and_the_bits_of_every_layer() -> None:
+    problem, optimum = joint_toy()
+    (uniform,) = rivals.uniform(problem, 1, told=quiet)
+    found = best(Search(problem, settings=Settings(hidden=32), seed=0).run(150))
+    chosen = [(choice.pattern, choice.bits) for choice in problem.choices(found.levels)]
+    assert chosen == [("fine", 4), ("kernel", 2), ("fine", 2)]
+    assert 1 - found.error > 0.98 * optimum > 1.2 * (1 - uniform.error) and found.cost <= problem.clip.target
+
+
 def test_killed_and_resumed_it_ends_the_same_to_the_bit(tmp_path: Path) -> None:
     settings = Settings(hidden=16, warmup=10, memory=100)
     whole = Search(toy(3)[0], settings=settings, seed=5).run(60)
@@ -67,6 +77,29 @@ def test_killed_and_resumed_it_ends_the_same_to_the_bit(tmp_path: Path) -> None:
     keep.path.write_bytes(b"\x00" * 40)
     with pytest.raises(CompressError, match="cannot be read"):
         Search(toy(3)[0], settings=settings).run(60, keep=keep)
+
+
+def test_a_tilt_moves_all_units_along_their_features_and_meets_the_budget() -> None:
+    problem, _ = toy(0, units=12)
+    states = States(problem.units, problem.cost)
+    even = rivals.uniform_levels(problem)
+    actions = [np.array(unit.action(int(level)), np.float32) for unit, level in zip(problem.units, even, strict=True)]
+    place_T = states.fixed_TF[:, :1]  # how deep a unit is
+    for seed in range(5):
+        moved = tilt(problem, actions, place_T, 0.3, np.random.default_rng(seed))
+        step_T = np.array([float(m[0] - a[0]) for m, a in zip(moved, actions, strict=True)])
+        inside = [t for t, one in enumerate(moved) if 0 < one[0] < 1]
+        slope = np.diff(step_T[inside]) / np.diff(inside)
+        assert len(inside) > 4 and np.ptp(slope) < 1e-5 < np.abs(slope).max()  # a straight line through the depth
+        asked = [unit.asked([float(one[0])]) for unit, one in zip(problem.units, moved, strict=True)]
+        assert 0.9 * problem.clip.target < problem.cost.total(np.array([asked]))[0] <= problem.clip.target
+
+
+def test_a_nudge_moves_a_few_units() -> None:
+    actions = [np.array([0.5], np.float32) for _ in range(12)]
+    for seed in range(5):
+        moved = nudge(actions, 0.2, np.random.default_rng(seed))
+        assert 1 <= sum(a[0] != b[0] for a, b in zip(actions, moved, strict=True)) <= 3
 
 
 def test_seeds_decide() -> None:

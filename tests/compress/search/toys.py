@@ -13,7 +13,7 @@ from tightwire.compress.search.clip import clip
 from tightwire.compress.search.cost import Cost, Levels
 from tightwire.compress.search.knapsack import knapsack
 from tightwire.compress.search.problem import Problem
-from tightwire.compress.search.units import Choice, Shape, Unit
+from tightwire.compress.search.units import Choice, Shape, Unit, grid
 from tightwire.models import make
 from tightwire.models.resnet import Block, basic
 
@@ -48,6 +48,30 @@ def toy(seed: int, *, units: int = 6, choices: int = 21, share: float = 0.5) -> 
     target = share * cost.most
     optimum = 1 - scorer.errors(np.array([knapsack(own, harms, target)]))[0]
     return Problem(made, clip(made, cost, target), scorer), optimum
+
+
+PATTERNS, BITS = ("fine", "kernel"), (2, 4)
+
+
+def joint_toy() -> tuple[Problem, float]:
+    """Each layer has a pattern and bits of its own that are right: a search that leaves an axis alone loses 10%."""
+    densities = tuple(float(d) for d in np.linspace(0.1, 1.0, 8))
+    axes, sizes = (len(densities), len(PATTERNS), len(BITS)), (100, 300, 200)
+    right = (("fine", 4), ("kernel", 2), ("fine", 2))
+    units, costs, harms = [], [], []
+    for t, size in enumerate(sizes):
+        choices = grid(densities, size, patterns=PATTERNS, bits=BITS)
+        units.append(Unit(f"u{t}", Shape(size, 8, 8, 8, 1, 3), axes, choices))
+        costs.append(np.array([choice.kept * (choice.bits or 0) for choice in choices], np.float64))
+        harms.append(np.array([
+            0.15 * (1 - c.ratio) ** 2 + 0.1 * (c.pattern != right[t][0]) + 0.1 * ((c.bits or 0) < right[t][1])
+            for c in choices
+        ]))  # fmt: skip
+    cost = Cost("bits", tuple(np.array([c.kept for c in u.choices], np.float64) for u in units), tuple(costs))
+    target = 1200.0
+    scorer = Known(harms)
+    optimum = 1 - scorer.errors(np.array([knapsack(costs, harms, target)]))[0]
+    return Problem(tuple(units), clip(units, cost, target), scorer), optimum
 
 
 class Concat(nn.Module):

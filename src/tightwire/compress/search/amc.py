@@ -6,9 +6,10 @@
                         after warm-up: as many updates as units
 
 Beyond the paper, the first episode is the uniform policy, and some later ones do not follow the actor but vary the best
-policy found so far, a few units at a time. DDPG learns from any behaviour, so the critic gains what it otherwise never
-sees: good policies and their neighbours. He et al.: AMC. ECCV 2018. Everything that decides what comes next is in
-`Search.save`: a search that was killed ends with the same policies, to the bit, as one that was not.
+policy found so far (`moves`): a few units, or all along one direction. DDPG learns from any behaviour, so the critic
+gains what it otherwise never sees: good policies and their neighbours. He et al.: AMC. ECCV 2018. Everything that
+decides what comes next is in `Search.save`: a search that was killed ends with the same policies, to the bit, as one
+that was not.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from tightwire.compress.search.ddpg import Ddpg, Settings
 from tightwire.compress.search.keep import Keep
+from tightwire.compress.search.moves import nudge, tilt
 from tightwire.compress.search.noise import truncated_normal
 from tightwire.compress.search.problem import Problem, Tried, best
 from tightwire.compress.search.rivals import uniform_levels
@@ -33,8 +35,8 @@ from tightwire.compress.search.state import States
 Told: TypeAlias = Callable[[int, Tried], None]
 Step: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32]]
 _SAVE_EVERY = 25  # episodes
-_MOVED = 3  # units at most that an episode around the best policy moves
-_LEAST_SIGMA = 0.1  # of such a change
+_LEAST_SIGMA = 0.1  # of a change around the best policy
+_FEW, _TILTED = 12, 0.5  # with more units, so many of these episodes move all along one direction, the others a few
 
 
 class Search:
@@ -79,7 +81,7 @@ class Search:
         return tried
 
     def _given(self, episode: int) -> list[NDArray[np.float32]] | None:
-        """Actions that are not the actor's: the uniform policy's first, later the best one's with a few units moved."""
+        """Actions that are not the actor's: the uniform policy's first, later the best one's, varied."""
         units = self._problem.units
         if episode == 0 and self._settings.elite > 0:
             even = uniform_levels(self._problem)
@@ -88,9 +90,9 @@ class Search:
             return None
         actions = [np.array(unit.action(c), np.float32) for unit, c in zip(units, best(self.tried).levels, strict=True)]
         sigma = max(_LEAST_SIGMA, self._sigma(episode))
-        for t in self._random.permutation(len(units))[: self._random.integers(1, _MOVED + 1)]:
-            actions[t] = truncated_normal(actions[t], sigma, self._random)
-        return actions
+        if len(units) > _FEW and self._random.random() < _TILTED:
+            return tilt(self._problem, actions, self._states.fixed_TF, sigma, self._random)
+        return nudge(actions, sigma, self._random)
 
     def _sigma(self, episode: int) -> float:
         return self._settings.sigma * self._settings.decay ** (episode - self._settings.warmup)

@@ -28,7 +28,7 @@ class States:
         dense_1T = cost.dearest[None]
         part_T = np.array([float(cost.part(dense_1T, t)[0]) for t in range(len(units))])
         rows = [(t, *_numbers(unit), part_T[t]) for t, unit in enumerate(units)]
-        self._fixed_TF = _min_max(np.array(rows, np.float64))
+        self.fixed_TF = _min_max(np.array(rows, np.float64))
         behind_T = part_T[::-1].cumsum()[::-1] - part_T
         self._rest_T = behind_T / max(float(part_T.sum()), 1e-30)
         self._most = cost.most
@@ -48,7 +48,7 @@ class States:
             before, choice = self._units[t - 1], int(chosen_1T[0, t - 1])
             kept, places = before.choices[choice].ratio, list(before.action(choice)[1:])
         changing = [reduced, float(self._rest_T[t]), kept, *places]
-        return np.concatenate([self._fixed_TF[t], changing]).astype(np.float32)
+        return np.concatenate([self.fixed_TF[t], changing]).astype(np.float32)
 
 
 def _numbers(unit: Unit) -> tuple[int, ...]:

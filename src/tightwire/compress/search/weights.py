@@ -23,7 +23,7 @@ from tightwire.compress.search.units import Choice, Unit, grid
 from tightwire.compress.share.tensors import share
 from tightwire.compress.shared_weights import SharedWeights
 
-_REMEMBERED_NBYTES = 1 << 29
+_REMEMBERED_NBYTES = {"cpu": 1 << 29, "cuda": 1 << 33}
 
 
 def densities(count: int, least: float) -> list[float]:
@@ -99,7 +99,7 @@ class Weights:
         if key not in self._made:
             made = self._make(u, self.units[u].choices[level])
             self._nbytes += made.numel() * made.element_size()
-            if self._nbytes > _REMEMBERED_NBYTES:
+            if self._nbytes > _REMEMBERED_NBYTES.get(made.device.type, 1 << 29):
                 self._made.clear()
                 self._nbytes = made.numel() * made.element_size()
             self._made[key] = made

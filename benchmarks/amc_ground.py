@@ -1,0 +1,131 @@
+"""What the tasks of `benchmarks.amc` stand on: data on the device, how networks are trained, how a search is kept.
+
+Everything that takes long goes on where it was cut: trainings by ``keep`` of `retrain.train`, searches by their agent
+and their measurements under ``WORK/kept``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from tightwire import data as workloads
+from tightwire import models
+from tightwire.compress.augment import crop_flip
+from tightwire.compress.retrain import Examples, Training
+from tightwire.compress.search.build import Built
+from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.engines.search_methods import Kept, Searched, search_by
+from tightwire.engines.shrink_source import make_sets
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line said."""
+
+    data: Path
+    device: str
+    work: Path
+    seed: int
+    network: str
+    epochs: float
+    bottleneck_epochs: float
+    tune_epochs: float
+    episodes: int
+    samples: int
+    multiple_of: int
+    limit: int | None
+
+    def kept(self, name: str) -> Path:
+        """Where an unfinished training of this task is kept."""
+        folder = self.work / "kept"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}-{self.seed}.safetensors"
+
+    def row(self, name: str) -> dict[str, Any]:
+        """What an earlier task of the same seed found."""
+        found: dict[str, Any] = json.loads((self.work / f"{name}-{self.seed}.json").read_text(encoding="utf-8"))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Data on the device. ``held`` decides; ``plain`` are the other training samples as they are, for least squares."""
+
+    train: Examples
+    plain: Examples
+    held: Examples
+    test: Examples
+
+
+def ready(asked: Asked) -> Ready:
+    """Another seed decides by other training samples. The reference was trained on all of them, as in AMC."""
+    sets = make_sets(workloads.load("cifar10", asked.data / "cifar10"), device=asked.device, decide=False)
+    x_N, y_N = sets.train.x_N[: asked.limit], sets.train.y_N[: asked.limit]
+    order = torch.randperm(len(y_N), generator=torch.Generator().manual_seed(1000 + asked.seed)).to(y_N.device)
+    x_N, y_N = x_N[order], y_N[order]
+    count = min(asked.samples, len(y_N) // 2)
+    held, plain = Examples(x_N[:count], y_N[:count]), Examples(x_N[count:], y_N[count:])
+    test = Examples(sets.test.x_N[: asked.limit], sets.test.y_N[: asked.limit])
+    return Ready(Examples(x_N, y_N, crop_flip), plain, held, test)
+
+
+def settings(asked: Asked, epochs: float, lr: float, *, soft: float = 0.0) -> Training:
+    """SGD with Nesterov momentum and a cosine; batch and decay go together, as lr · decay ÷ batch is what counts."""
+    precision: Literal["bfloat16", "float32"] = "bfloat16" if asked.device == "cuda" else "float32"
+    return Training(epochs=epochs, batch=512, optimizer="sgd", lr=lr, weight_decay=1e-3, soft=soft,
+                    precision=precision, seed=asked.seed)  # fmt: skip
+
+
+def make(name: str, asked: Asked) -> nn.Module:
+    """The network, untrained."""
+    torch.manual_seed(asked.seed)
+    return models.make(name, inputs=(3, 32, 32), classes=10).to(asked.device)
+
+
+def save(model: nn.Module, path: Path) -> None:
+    """Weights as a file, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    save_file({key: tensor.cpu().contiguous() for key, tensor in model.state_dict().items()}, partial)
+    partial.replace(path)
+
+
+def trained(asked: Asked, label: str = "reference", name: str | None = None) -> nn.Module:
+    """The reference again."""
+    model = make(name or asked.network, asked)
+    model.load_state_dict(load_file(asked.work / f"{label}-0.safetensors"))
+    return model.eval()
+
+
+def searched(method: str, problem: Problem, asked: Asked, name: str, episodes: int) -> tuple[Tried, Searched]:
+    """The best policy, and how it was found; nobody gains by others' measurements. Its seconds are of this call."""
+    weights = (asked.work / f"{'bottleneck' if name == 'pattern' else 'reference'}-0.safetensors").read_bytes()
+    words = f"{sha256(weights).hexdigest()} {name} {episodes} {asked.samples} {asked.multiple_of} {asked.seed}"
+    digest = sha256(words.encode()).hexdigest()[:8]  # with other settings another search begins
+    kept = Kept(asked.work / "kept", f"{name}-{asked.seed}-{method}-{digest}-", digest)
+    alone = Problem(problem.units, problem.clip, problem.scorer, problem.price)
+    found = search_by(method, alone, episodes, kept=kept, seed=asked.seed, watch=quiet)
+    return best(found.tried), found
+
+
+def quiet(*_: Any) -> None:
+    """Nobody watches."""
+
+
+def figures(built: Built, found: Tried) -> dict[str, Any]:
+    """A policy in numbers."""
+    costs = {kind: float(cost.total(np.array([found.levels]))[0] / cost.most) for kind, cost in built.costs.items()}
+    choices = built.problem.choices(found.levels)
+    return {
+        "levels": list(found.levels), "held_accuracy": 1 - found.error, "share": costs,
+        "layers": [{"layer": unit.name, "k": unit.shape.k, "n": unit.shape.n, "ratio": choice.ratio}
+                   for unit, choice in zip(built.problem.units, choices, strict=True)],
+    }  # fmt: skip
