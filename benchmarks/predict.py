@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, dict[str, object]]] = {
 }  # fmt: skip
 CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
 ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
+IN_A_ROW, MEETINGS = 4, 20  # passes, and messages, that are measured together
 LEAD, LEAST = 2, 4  # exchanges with a server before the clock runs, and at least so many while it does
 
 
@@ -93,9 +94,9 @@ def together_profiled(asking: bool, link: Link) -> Profile:
     """The profile of one worker alone, and what they cost each other when all work at once."""
     model, (x, y) = network(), batch()
     profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp", repeats=11))
-    usual_s, last_s = compute_together(model, times=9)
-    mean = usual_s / profile.compute_s
-    pair = compute_together(model, times=5, who=2)[0] / profile.compute_s
+    mean = compute_together(model, times=5) / profile.compute_s
+    pair = compute_together(model, times=3, who=2) / profile.compute_s
+    sync_s = waiting_for_the_last(model)
     tiny = nn.Linear(1, 1)
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
@@ -106,7 +107,7 @@ def together_profiled(asking: bool, link: Link) -> Profile:
     quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
     rest = statistics.median(step_s * profile.compute_s / pace_s for pace_s, step_s in quiet["rounds"])
     rest_s = max(0.0, rest - profile.compute_s - profile.update_s)
-    return profile.but(slowdown=slowdown, overheads=replace(costs, step_s=rest_s, sync_s=last_s - usual_s))
+    return profile.but(slowdown=slowdown, overheads=replace(costs, step_s=rest_s, sync_s=sync_s))
 
 
 def passes(model: nn.Module) -> None:
@@ -132,33 +133,51 @@ def alone(work: Callable[[], Profile]) -> Profile:
     return found
 
 
-def compute_together(model: nn.Module, *, times: int, who: int = WORKERS) -> tuple[float, float]:
-    """Forward and backward of the first ``who`` ranks at once: the usual mean over ranks, and the usual last one."""
+def compute_together(model: nn.Module, *, times: int, who: int = WORKERS, meeting: bool = False) -> float:
+    """Forward and backward of the first ``who`` ranks at once, several in a row: what one takes, the mean over ranks.
+
+    In a row, because whoever is first after a barrier had the cores for itself. ``meeting``: they meet after each.
+    """
     x, y = batch()
-    means, lasts = [], []
+    met, means = torch.zeros(1), []
     for _ in range(times + 1):
         dist.barrier()
         start = time.perf_counter()
-        if dist.get_rank() < who:
+        for _ in range(IN_A_ROW if dist.get_rank() < who else 0):
             F.cross_entropy(model(x), y).backward()
+            for p in model.parameters():
+                p.grad = None
+            if meeting:
+                dist.all_reduce(met)
         took = torch.zeros(WORKERS, dtype=torch.float64)
-        took[dist.get_rank()] = time.perf_counter() - start
-        for p in model.parameters():
-            p.grad = None
+        took[dist.get_rank()] = (time.perf_counter() - start) / IN_A_ROW
         dist.all_reduce(took)
         means.append(float(took[:who].mean()))
-        lasts.append(float(took[:who].max()))
-    return statistics.median(means[1:]), statistics.median(lasts[1:])
+    return statistics.median(means[1:] or means)
+
+
+def waiting_for_the_last(model: nn.Module) -> float:
+    """What meeting after every pass costs beyond the message itself: who shares cores is not served evenly."""
+    met = torch.zeros(1)
+    dist.barrier()
+    start = time.perf_counter()
+    for _ in range(MEETINGS):
+        dist.all_reduce(met)
+    message_s = (time.perf_counter() - start) / MEETINGS
+    lost = [
+        compute_together(model, times=1, meeting=True) - compute_together(model, times=1) - message_s for _ in range(5)
+    ]
+    return max(0.0, common(statistics.median(lost)))
 
 
 def coded(recipe: AnyRecipe, profile: Profile) -> Profile:
     """With what the recipe's codecs cost when all are at work: what keeps a core busy for c takes c·workers ÷ cores."""
     model, (x, y) = network(), batch()
     F.cross_entropy(model(x), y).backward()
-    dist.barrier()
+    before_s = compute_together(model, times=1)
     found = with_codings(profile, model, [recipe], workers=WORKERS, repeats=4, clock=time.process_time)
-    dist.barrier()
-    factor = WORKERS / (os.cpu_count() or 1) / profile.slowed(WORKERS)
+    pace_s = (before_s + compute_together(model, times=1)) / 2  # how fast the machine was meanwhile
+    factor = WORKERS / (os.cpu_count() or 1) * profile.compute_s / pace_s
     return profile.but(codings={key: averaged(slower(coding, factor)) for key, coding in found.codings.items()})
 
 
@@ -206,7 +225,7 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
-        rounds = [(compute_together(probe, times=2)[0], common(steps(count))) for _ in range(several)]
+        rounds = [(compute_together(probe, times=1), common(steps(count))) for _ in range(several)]
         settled(once)
         sent = common((wire.ledger.tx_bytes - before) / (several * (lead + count)))
         wire.drain()
