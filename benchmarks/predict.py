@@ -52,6 +52,7 @@ CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
 ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
 IN_A_ROW, MEETINGS = 4, 20  # passes, and messages, that are measured together
 LEAD, LEAST = 2, 4  # exchanges with a server before the clock runs, and at least so many while it does
+GOSSIPS = 12  # steps at least: who meets whom is drawn anew in each
 
 
 def network() -> nn.Sequential:
@@ -206,8 +207,9 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
     split = getattr(getattr(recipe, "split", None), "stages", 1) > 1
     x, y = batch(WORKERS if split else 1)
     with tw.join(recipe, model, sgd(model)) as wire:
-        period = TAU if "tau" in name or "gossip" in name else 1  # gossip sends ahead: a step beside it shows less
-        lead = 2 * WORKERS if split else LEAD * period if served(recipe) else 0  # until the barrier is forgotten
+        period, gossips = TAU if "tau" in name else 1, "gossip" in name
+        lead = 2 * WORKERS if split else LEAD * period if served(recipe) or gossips else 0  # the barrier is forgotten
+        least = 2 * WORKERS if split else GOSSIPS if gossips else LEAST if lead else 1
 
         def steps(count: int) -> float:
             dist.barrier()
@@ -221,7 +223,7 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
 
         steps(1 + period + 2 * WORKERS * split)
         once = common(steps(period))
-        count = period * max(2 * WORKERS if split else LEAST if lead else 1, round(ROUND_S / once / period))
+        count = period * max(least, round(ROUND_S / once / period))
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
