@@ -28,6 +28,7 @@ from tightwire.run.ranges import Pieces
 
 _ENOUGH = 1 << 22  # elements: larger models are measured on a part of their tensors
 _EPOCHS = 1e9  # past every warm-up
+_SETTLING, _SETTLING_S = 10, 0.05  # steps that do not count at most, and seconds after which no more are taken
 Timed = tuple[float, float, float, int]
 
 
@@ -88,14 +89,17 @@ def measure_coding(
         asked: list[Asked] = []
         kept = compressor.init(parcel.x.spec)
         once = _between_owners if recipe.exchange.pattern == "owners" else _once
-        runs = [
-            once(compressor, parcel.x, kept, At(step, _EPOCHS, 0.1, world), asked, watch) for step in range(repeats + 1)
-        ][1:]
+        runs: list[Timed] = []
+        settled, until = 1, float("inf")  # the first compiles; a threshold finds its height from step to step
+        while len(runs) < settled + repeats:
+            runs.append(once(compressor, parcel.x, kept, At(len(runs), _EPOCHS, 0.1, world), asked, watch))
+            until = min(until, time.perf_counter() + _SETTLING_S)
+            settled += len(runs) == settled < _SETTLING and time.perf_counter() < until
         for place in range(4):
-            total[place] += statistics.median(run[place] for run in runs)
+            total[place] += statistics.median(run[place] for run in runs[settled:])
         numel += parcel.x.spec.numel
         capacity += _capacity(codec, parcel.x, recipe, At(repeats, _EPOCHS, 0.1, world))
-        asks.append(asked[: len(asked) // (repeats + 1)])
+        asks.append(asked[: len(asked) // len(runs)])
     encode, decode, settle, payload = total
     return Coding(encode, decode, settle, numel, round(payload), capacity, _added(asks))
 
