@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from benchmarks.chart import BOTTOM, FONT, GRID, HEIGHT, INK, LEFT, RIGHT, SOFT, TOP, WIDTH, words
+from benchmarks.chart import BOTTOM, GRID, HEIGHT, INK, LEFT, RIGHT, SOFT, TOP, WIDTH, framed, words
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,8 @@ class Bars:
 
     def svg(self) -> str:
         """The drawing."""
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-            f'height="{HEIGHT}" font-family="{FONT}" font-size="13" role="img">',
-            f"<title>{escape(self.title)}</title>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            words(LEFT, 26, self.title, size=16, weight=600, color=INK),
-            words(LEFT, 46, self.subtitle),
-            *self._legend(),
-            *self._axes(),
-            *(part for place, bar in enumerate(self.bars) for part in self._bar(place, bar)),
-            *self._levels(),
-            "</svg>\n",
-        ]
-        return "\n".join(parts)
+        bars = (part for place, bar in enumerate(self.bars) for part in self._bar(place, bar))
+        return framed(self.title, self.subtitle, [*self._legend(), *self._axes(), *bars, *self._levels()])
 
     def _y(self, share: float) -> float:
         return HEIGHT - BOTTOM - share / self._top() * (HEIGHT - TOP - BOTTOM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log
@@ -37,19 +37,8 @@ class Chart:
 
     def svg(self) -> str:
         """The drawing."""
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-            f'height="{HEIGHT}" font-family="{FONT}" font-size="13" role="img">',
-            f"<title>{escape(self.title)}</title>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            words(LEFT, 26, self.title, size=16, weight=600, color=INK),
-            words(LEFT, 46, self.subtitle),
-            *self._legend(),
-            *self._axes(),
-            *(part for series in self.series for part in self._line(series)),
-            "</svg>\n",
-        ]
-        return "\n".join(parts)
+        lines = (part for series in self.series for part in self._line(series))
+        return framed(self.title, self.subtitle, [*self._legend(), *self._axes(), *lines])
 
     # ── where things are ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,6 +101,20 @@ class Chart:
 def _marker(x: float, y: float, series: Series) -> str:
     inside = series.color if series.marker == "disc" else "#ffffff"
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{inside}" stroke="{series.color}" stroke-width="2"/>'
+
+
+def framed(title: str, subtitle: str, parts: Iterable[str]) -> str:
+    """A drawing under its title."""
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" font-family="{FONT}" font-size="13" role="img">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+        words(LEFT, 26, title, size=16, weight=600, color=INK),
+        words(LEFT, 46, subtitle),
+        *parts,
+        "</svg>\n",
+    ])  # fmt: skip
 
 
 def words(

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 
 import tightwire as tw
 from benchmarks.harness import RESULTS, in_processes, write
+from benchmarks.pace import common, compute_together, waiting_for_the_last
 from benchmarks.predict_plot import draw
 from tightwire.algebra.recipe import AnyRecipe, leaves
 from tightwire.links.malloc import keep_memory
@@ -50,7 +51,6 @@ GROUPS: dict[str, dict[str, dict[str, object]]] = {
 }  # fmt: skip
 CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
 ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
-IN_A_ROW, MEETINGS = 4, 20  # passes, and messages, that are measured together
 LEAD, LEAST = 2, 4  # exchanges with a server before the clock runs, and at least so many while it does
 GOSSIPS = 12  # steps at least: who meets whom is drawn anew in each
 
@@ -95,9 +95,9 @@ def together_profiled(asking: bool, link: Link) -> Profile:
     """The profile of one worker alone, and what they cost each other when all work at once."""
     model, (x, y) = network(), batch()
     profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp", repeats=11))
-    mean = compute_together(model, times=5) / profile.compute_s
-    pair = compute_together(model, times=3, who=2) / profile.compute_s
-    sync_s = waiting_for_the_last(model)
+    mean = compute_together(model, (x, y), times=5) / profile.compute_s
+    pair = compute_together(model, (x, y), times=3, who=2) / profile.compute_s
+    sync_s = waiting_for_the_last(model, (x, y))
     tiny = nn.Linear(1, 1)
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
@@ -134,50 +134,13 @@ def alone(work: Callable[[], Profile]) -> Profile:
     return found
 
 
-def compute_together(model: nn.Module, *, times: int, who: int = WORKERS, meeting: bool = False) -> float:
-    """Forward and backward of the first ``who`` ranks at once, several in a row: what one takes, the mean over ranks.
-
-    In a row, because whoever is first after a barrier had the cores for itself. ``meeting``: they meet after each.
-    """
-    x, y = batch()
-    met, means = torch.zeros(1), []
-    for _ in range(times + 1):
-        dist.barrier()
-        start = time.perf_counter()
-        for _ in range(IN_A_ROW if dist.get_rank() < who else 0):
-            F.cross_entropy(model(x), y).backward()
-            for p in model.parameters():
-                p.grad = None
-            if meeting:
-                dist.all_reduce(met)
-        took = torch.zeros(WORKERS, dtype=torch.float64)
-        took[dist.get_rank()] = (time.perf_counter() - start) / IN_A_ROW
-        dist.all_reduce(took)
-        means.append(float(took[:who].mean()))
-    return statistics.median(means[1:] or means)
-
-
-def waiting_for_the_last(model: nn.Module) -> float:
-    """What meeting after every pass costs beyond the message itself: who shares cores is not served evenly."""
-    met = torch.zeros(1)
-    dist.barrier()
-    start = time.perf_counter()
-    for _ in range(MEETINGS):
-        dist.all_reduce(met)
-    message_s = (time.perf_counter() - start) / MEETINGS
-    lost = [
-        compute_together(model, times=1, meeting=True) - compute_together(model, times=1) - message_s for _ in range(5)
-    ]
-    return max(0.0, common(statistics.median(lost)))
-
-
 def coded(recipe: AnyRecipe, profile: Profile) -> Profile:
     """With what the recipe's codecs cost when all are at work: what keeps a core busy for c takes c·workers ÷ cores."""
     model, (x, y) = network(), batch()
     F.cross_entropy(model(x), y).backward()
-    before_s = compute_together(model, times=1)
+    before_s = compute_together(model, (x, y), times=1)
     found = with_codings(profile, model, [recipe], workers=WORKERS, repeats=4, clock=time.process_time)
-    pace_s = (before_s + compute_together(model, times=1)) / 2  # how fast the machine was meanwhile
+    pace_s = (before_s + compute_together(model, (x, y), times=1)) / 2  # how fast the machine was meanwhile
     factor = WORKERS / (os.cpu_count() or 1) * profile.compute_s / pace_s
     return profile.but(codings={key: averaged(slower(coding, factor)) for key, coding in found.codings.items()})
 
@@ -227,7 +190,7 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
-        rounds = [(compute_together(probe, times=1), common(steps(count))) for _ in range(several)]
+        rounds = [(compute_together(probe, batch(), times=1), common(steps(count))) for _ in range(several)]
         settled(once)
         sent = common((wire.ledger.tx_bytes - before) / (several * (lead + count)))
         wire.drain()
@@ -244,13 +207,6 @@ def settled(step_s: float) -> None:
     dist.barrier()
     time.sleep(2 * step_s)
     dist.barrier()
-
-
-def common(value: float) -> float:
-    """The mean over ranks."""
-    heard = torch.tensor(value, dtype=torch.float64)
-    dist.all_reduce(heard)
-    return float(heard) / WORKERS
 
 
 def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dict[str, Any]:

@@ -69,6 +69,16 @@ def _eight_bits(kind: str) -> tl.constexpr:
     )  # fmt: skip
 
 
+def _loading(how: str) -> tl.constexpr:
+    """Load four words where ``inside`` is not zero."""
+    return tl.constexpr(
+        "{ .reg .pred p; setp.ne.u32 p, $5, 0;"
+        " mov.u32 $0, 0; mov.u32 $1, 0; mov.u32 $2, 0; mov.u32 $3, 0;"
+        f" @p ld.global.nc{how}.v4.b32 {{$0, $1, $2, $3}}, [$4]; }}"
+    )
+
+
+_WORDS, _PAIRS = _loading(".L1::no_allocate"), _loading("")  # codes are read once and need no place in the first cache
 _FOUR_HALF, _FOUR_BRAIN = _four_bits("f16"), _four_bits("bf16")
 _EIGHT_HALF, _EIGHT_BRAIN = _eight_bits("f16"), _eight_bits("bf16")
 
@@ -133,43 +143,10 @@ def _fill(table):
 
 
 @triton.jit
-def _words(place, inside):
-    """Four words, which are read once and need no place in the first cache; zeros behind the end."""
+def _four_of(place, inside, LOAD: tl.constexpr):
+    """Four words; zeros behind the end."""
     return tl.inline_asm_elementwise(
-        asm="""
-        {
-            .reg .pred p;
-            setp.ne.u32 p, $5, 0;
-            mov.u32 $0, 0;
-            mov.u32 $1, 0;
-            mov.u32 $2, 0;
-            mov.u32 $3, 0;
-            @p ld.global.nc.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];
-        }
-        """,
-        constraints="=&r,=&r,=&r,=&r,l,r",
-        args=[place, inside],
-        dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
-        is_pure=True,
-        pack=1,
-    )
-
-
-@triton.jit
-def _pairs(place, inside):
-    """Four pairs of x; zeros behind its end."""
-    return tl.inline_asm_elementwise(
-        asm="""
-        {
-            .reg .pred p;
-            setp.ne.u32 p, $5, 0;
-            mov.u32 $0, 0;
-            mov.u32 $1, 0;
-            mov.u32 $2, 0;
-            mov.u32 $3, 0;
-            @p ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4];
-        }
-        """,
+        asm=LOAD,
         constraints="=&r,=&r,=&r,=&r,l,r",
         args=[place, inside],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
@@ -213,13 +190,13 @@ def _loads(upper, lower, place, chunk, turn, turns, chunks, BITS: tl.constexpr, 
     there = (chunk >= 0).to(tl.int32) * (turn < turns).to(tl.int32)
     inside = (chunk + turn * (4 * WARPS) < chunks).to(tl.int32)
     here = place + turn.to(tl.int64) * (16 * WARPS * 64 // BITS)
-    u = _words(upper + ahead, there)
-    v = _words(lower + ahead, there)
-    x0 = _pairs(here, inside)
-    x1 = _pairs(here + 16, inside)
+    u = _four_of(upper + ahead, there, _WORDS)
+    v = _four_of(lower + ahead, there, _WORDS)
+    x0 = _four_of(here, inside, _PAIRS)
+    x1 = _four_of(here + 16, inside, _PAIRS)
     if BITS == 4:
-        x2 = _pairs(here + 32, inside)
-        x3 = _pairs(here + 48, inside)
+        x2 = _four_of(here + 32, inside, _PAIRS)
+        x3 = _four_of(here + 48, inside, _PAIRS)
     else:
         x2, x3 = x0, x1
     return u, v, x0, x1, x2, x3
