@@ -83,6 +83,7 @@ def _one(asked: argparse.Namespace) -> None:
         if path.exists():
             return
         torch.set_num_threads(1 if asked.device == "cuda" else 2)  # several processes share the cores
+        torch.backends.cudnn.benchmark = asked.time_kernels
         name, _, seed = asked.one.partition("-")
         kind, _, method = name.partition(".")
         given = {key: vars(asked)[key] for key in Asked.__dataclass_fields__ if key != "seed"}
@@ -128,7 +129,7 @@ def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
     words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "episodes", "samples", "multiple_of")
     said = " ".join(f"--{word.replace('_', '-')} {vars(asked)[word]}" for word in words)
-    return f"python -m benchmarks.amc --data DIR --work DIR {said}"
+    return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
 
 
 def _numbers(text: str) -> list[int]:
@@ -153,6 +154,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=5000, help="training samples to decide by")
     parser.add_argument("--multiple-of", type=int, default=2)
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
+    parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
     parser.add_argument("--collect", action="store_true", help="only put together the rows that are there")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()

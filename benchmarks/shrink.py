@@ -168,11 +168,13 @@ def main() -> None:
     asked = _parse()
     if asked.one is not None:
         name, _, seed = asked.one.partition(":")
+        torch.backends.cudnn.benchmark = asked.time_kernels
         if name == "mobilenet-v2":
             row = measure_mobilenet(asked.weights, asked.data, asked.device)
         else:
             row = one(name, int(seed), asked.data, asked.device, asked.rows / f"{name}-{seed}")
-        row["command"] = f"python -m benchmarks.shrink --data DIR --device {asked.device} --one {asked.one}"
+        how = f"--device {asked.device}{' --time-kernels' * asked.time_kernels}"
+        row["command"] = f"python -m benchmarks.shrink --data DIR {how} --one {asked.one}"
         (asked.rows / f"{name}-{seed}.json").write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(asked.rows / f"{name}-{seed}", ignore_errors=True)
         return
@@ -185,7 +187,8 @@ def main() -> None:
             name, seed = missing.pop(0)
             running[name, seed] = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.shrink", "--one", f"{name}:{seed}", "--data", str(asked.data),
-                 "--device", asked.device, "--rows", str(asked.rows), "--weights", str(asked.weights)]
+                 "--device", asked.device, "--rows", str(asked.rows), "--weights", str(asked.weights),
+                 *["--time-kernels"] * asked.time_kernels]
             )  # fmt: skip
         time.sleep(0.5)
         for key in [key for key, process in running.items() if process.poll() is not None]:
@@ -238,6 +241,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rows", type=Path, default=RESULTS / "shrink")
     parser.add_argument("--weights", type=Path, default=Path("mobilenet_v2-b0353104.pth"))
+    parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
