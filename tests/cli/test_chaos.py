@@ -40,3 +40,5 @@ def test_copies_need_as_many_servers() -> None:
         RunConfig(recipe="asgd", copies=2, server="grpc://127.0.0.1:7000")
     access = RunConfig(recipe="asgd", copies=2, server="grpc://127.0.0.1:7000,grpc://127.0.0.1:7001").access
     assert access is not None and access.copies == 2
+    assert RunConfig(recipe="asgd", copies=1, server="grpc://127.0.0.1:7000").access.copies == 1  # type: ignore[union-attr]
+    assert RunConfig(recipe="asgd", server="grpc://127.0.0.1:7000").access.copies is None  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Real servers are killed, stopped and cut off while four workers train; what was acknowledged counts, once."""
+"""Real servers are killed, stopped, cut off, leave and join while four workers train; what was told counts, once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def test_nothing_is_lost_when(tmp_path: Path, calm: Verdict, strikes: list[Strik
     assert abs(verdict.accuracy - calm.accuracy) <= 0.01, (verdict, calm)
 
 
+def test_with_one_copy_servers_join_and_leave(tmp_path: Path, calm: Verdict) -> None:
+    moves = [Strike("join", 0, 0.4, 0.1), Strike("leave", 0, 0.4, 0.1), Strike("stop", 0, 1.2, 0.1)]
+    verdict = run(tmp_path, 0, strikes=moves, steps=STEPS, shards=2, servers=1, copies=1)
+    assert verdict.good and verdict.pushes == WORKERS * STEPS, verdict
+    assert "server 1 joined, and keeps 1 of 2 copies" in verdict.strikes, verdict
+    assert any("left" in text for text in verdict.strikes) and not any(t.startswith("no ") for t in verdict.strikes)
+    assert abs(verdict.accuracy - calm.accuracy) <= 0.01, (verdict, calm)
+
+
 def test_nothing_is_left_running_when_something_fails(tmp_path: Path) -> None:
     kept: list[Ground] = []
 
@@ -53,5 +62,6 @@ def test_nothing_is_left_running_when_something_fails(tmp_path: Path) -> None:
 def test_schedules_differ_by_seed_and_only_a_lab_has_cables() -> None:
     drawn = [draw(seed, lab=seed % 2 == 1) for seed in range(40)]
     assert len({tuple(strikes) for strikes in drawn}) == 40
-    assert {s.kind for strikes in drawn[::2] for s in strikes} == {"kill", "stop", "stop-worker"}
-    assert {s.kind for strikes in drawn[1::2] for s in strikes} == {"kill", "stop", "cut"}
+    moves = {"join", "leave"}
+    assert {s.kind for strikes in drawn[::2] for s in strikes} == {"kill", "stop", "stop-worker"} | moves
+    assert {s.kind for strikes in drawn[1::2] for s in strikes} == {"kill", "stop", "cut"} | moves

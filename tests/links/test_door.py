@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tightwire.algebra.errors import AccessError
 from tightwire.engines.keyring import make_keys
+from tightwire.links import access
 from tightwire.links.access import Access
 from tightwire.links.door import embedded_door, own_door
 from tightwire.links.tokens import Token, Tokens, fresh_token, parse_tokens, read_tokens
@@ -65,6 +67,27 @@ def test_the_door_of_a_worker_that_keeps_a_server(keys: Path, monkeypatch: pytes
     assert not given.hands_out and given.tokens[0].run == "" and given.client_authority
     with pytest.raises(AccessError, match="without --cert --key --ca would be open"):
         embedded_door(Access((), files[0]), machines=2)
+
+
+def test_servers_elsewhere_find_a_process_whose_workers_are_all_on_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = {"127.0.0.1": "127.0.0.1", "node7": "10.9.8.7", "node8": "10.9.9.9"}
+    monkeypatch.setattr(access, "_way_to", lambda host, port: ways[host])
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    servers = ("grpc://127.0.0.1:7000", "grpc://node7:7000")
+    assert access.own_address() == access.own_address(servers[:1]) == "127.0.0.1"
+    assert embedded_door(Access(servers, keys="none"), machines=2).listen == "grpc://10.9.8.7:0"
+    monkeypatch.setenv("MASTER_ADDR", "node8")
+    assert access.own_address(servers) == "10.9.9.9", "workers come there too"
+
+
+def test_a_place_is_deserted_when_its_machine_says_so() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        where = f"grpc://127.0.0.1:{listening.getsockname()[1]}"
+        listening.listen()
+        assert not access.is_deserted(where)
+    assert access.is_deserted(where)
+    assert not access.is_deserted("grpc://no.such.host.invalid:7000"), "nobody knows"
 
 
 def test_the_environment_says_the_same_as_the_options() -> None:

@@ -1,4 +1,4 @@
-"""Servers with sockets, two copies of every shard: one joins and leaves, and workers that are slow are named."""
+"""Servers with sockets, one copy of every shard or two: one joins and leaves, and workers that are slow are named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.server.shards import ORIGIN, push, shard
-from tightwire.algebra.errors import AccessError, PayloadError
+from tightwire.algebra.errors import AccessError, PayloadError, PeerLost
 from tightwire.engines.chaos_ground import free_port
 from tightwire.engines.joining import Joining, reached_at
 from tightwire.links.access import Access
@@ -68,10 +68,10 @@ class Standing:
 class Run:
     """Two workers at servers of which two were named."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, copies: int = 2) -> None:
         (folder / "token").write_text(f"{TOKEN.line()}\n", encoding="utf-8")
         self.standing = [Standing(), Standing()]
-        access = Access(tuple(s.where for s in self.standing), str(folder / "token"), keys="none", copies=2)
+        access = Access(tuple(s.where for s in self.standing), str(folder / "token"), keys="none", copies=copies)
         store = Store()
         self.ranks = [Chained(rank, store, "room", access) for rank in (0, 1)]
         self.pushed = Counter[tuple[int, str]]()
@@ -113,6 +113,14 @@ def run(tmp_path: Path) -> Iterator[Run]:
     made.close()
 
 
+@pytest.fixture
+def single(tmp_path: Path) -> Iterator[Run]:
+    """With one copy of each shard."""
+    made = Run(tmp_path, copies=1)
+    yield made
+    made.close()
+
+
 def wait(true: Callable[[], bool], timeout_s: float = 20.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -138,6 +146,51 @@ def test_a_server_that_nobody_named_takes_its_share_and_gives_it_back(run: Run) 
     late.service.close()
     run.push(0, *SHARDS)
     assert all(total.equal(ORIGIN - 3) for total in run.totals())
+
+
+def test_one_copy_moves_to_a_server_that_joins_and_away_from_one_that_leaves(single: Run) -> None:
+    run, (one, two) = single, (standing.where for standing in single.standing)
+    run.push(0, *SHARDS)
+    run.push(1, *SHARDS)
+    assert run.keeps()[0] == {one: 2, two: 1}
+    late = Standing()
+    run.standing.append(late)
+    joining = late.join(run.standing[1], [])
+    wait(lambda: run.keeps()[0] == run.keeps()[1] == {one: 1, two: 1, late.where: 1})
+    wait(lambda: late.service.present == {0, 1})  # nobody has asked there, and yet it would be known who is slow
+    run.push(1, *SHARDS)
+
+    for leaver in (run.standing[0], run.standing[1]):
+        wait(lambda leaver=leaver: leaver.host.depart() == 0)  # type: ignore[misc]
+        leaver.service.close()
+        run.push(0, *SHARDS)
+    assert run.keeps()[0] == {late.where: 3}, "nobody of those that were named is left"
+    assert all(total.equal(ORIGIN - 5) for total in run.totals())
+    joining.end()
+
+
+def test_an_offer_to_a_run_whose_shards_stay_is_answered_in_words() -> None:
+    standing, news = Standing(), list[str]()
+    standing.service.news = news.append
+    standing.service.desks["tried/1/shard"] = standing.host.make_desk("shard", shard(asynchronous(), workers=1))
+    try:
+        for _ in range(2):
+            standing.service.introduce("tried", "grpc://node9:7000")
+    finally:
+        standing.service.close()
+    assert news == [
+        "grpc://node9:7000 would share the work of tried, whose shards do not move: it began without --copies"
+    ]
+
+
+def test_workers_are_told_when_the_only_copy_has_ended_with_its_server(single: Run) -> None:
+    single.push(0, *SHARDS)
+    single.standing.pop(0).service.close()
+    began_s = time.monotonic()
+    with pytest.raises(PeerLost, match="rank 0 waits for a, and all servers that kept it have ended"):
+        single.push(0, "a")
+    assert time.monotonic() - began_s < 10.0, "long before its patience ends"
+    single.push(0, "b")
 
 
 def test_a_slow_worker_and_a_silent_one_are_named_by_the_servers(run: Run) -> None:

@@ -18,7 +18,7 @@ from tightwire.server.events import Push
 from tightwire.server.movers import RuleMover
 from tightwire.server.shard import Shard
 from tightwire.server.simulate import first_failure, main
-from tightwire.server.simulated import World
+from tightwire.server.simulated import Process, World
 from tightwire.server.tally import Mark
 
 SEEDS = 2000
@@ -36,6 +36,22 @@ def test_a_mistake_made_on_purpose_is_found(bug: str) -> None:
     assert found is not None
     assert World(found[0], BUGS[bug]).run() == found[1], "a failing seed fails again, in the same way"
     assert World(found[0]).run() is None, "without the mistake it does not"
+
+
+def test_worlds_with_one_copy_move_it_and_who_leaves_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = range(7, SEEDS, 8)
+    worlds = [World(seed) for seed in alone]
+    assert all(world.run() is None and world.views.replicas == 1 for world in worlds)
+    assert sum(view.number > 2 for world in worlds for view in world.views.views.values()) > len(alone) / 4
+
+    for seed in (49391, 93199):  # who leaves hears of a view without it that never stands: it must still be there then
+        assert World(seed).run() is None, seed
+
+    def end_at_once(world: World, process: Process) -> None:
+        process.runs = False
+
+    monkeypatch.setattr(World, "_depart", end_at_once)
+    assert first_failure(alone) is not None, "nobody has what it kept"
 
 
 def test_a_failing_seed_is_printed_and_can_be_seen_again(capsys: pytest.CaptureFixture[str]) -> None:

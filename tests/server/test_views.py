@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tightwire.server.chain import Beat, Buried, Go, Member, View, Where
-from tightwire.server.replica import NOBODY
+from tightwire.server.chain import Beat, Buried, Go, Lost, Member, View, Where
+from tightwire.server.once import Once
+from tightwire.server.replica import NOBODY, Replica
+from tightwire.server.tally import Tally
 from tightwire.server.views import Views
 
 A, B, C = Member("a", 1), Member("b", 1), Member("c", 1)
@@ -113,6 +115,57 @@ def test_a_server_that_should_leave_stays_until_another_has_everything() -> None
     beat(views, C, 0.3)
     views.tick(0.4)
     assert chain(views) == (B, C)
+
+
+def test_one_copy_moves_by_becoming_two_for_a_while() -> None:
+    views = started(B, replicas=1)
+    views.leaving.add("a")
+    views.tick(0.1)
+    for member in (A, B):
+        beat(views, member, 0.1, caught_up=member == A)
+    views.tick(0.1)
+    assert chain(views) == (A, B), "B has nothing yet"
+    beat(views, B, 0.2)
+    views.tick(0.2)
+    assert chain(views) == (B,)
+
+
+def test_who_leaves_is_needed_until_a_view_without_it_stands() -> None:
+    replica = Replica("x", A, lambda once: once, lambda once: once)
+    replica.found(Once(Tally()))
+    replica.handle(View("x", 1, (A,)))
+    replica.handle(View("x", 2, (B,)))
+    assert replica.needed, "B may die before it knows that it leads"
+    replica.handle(Buried("x", A))
+    assert not replica.needed
+
+
+def test_a_shard_is_lost_when_the_last_one_that_had_it_was_started_anew() -> None:
+    views = started(B, replicas=1)
+    views.handle(Beat("x", Member("a", 2), 0, False, False), 0.5)
+    views.tick(0.5)
+    assert views.handle(Where(7, "x"), 1.0) == [(7, View("x", 1, (A,)))], "perhaps another will say that it has it"
+    assert views.handle(Where(7, "x"), 2.0) == [(7, Lost("x"))]
+
+
+def test_a_server_that_seemed_to_have_ended_and_is_heard_lives() -> None:
+    views = started(B, replicas=1)
+    views.end("a")
+    views.tick(0.5)
+    assert views.handle(Where(7, "x"), 2.0) == [(7, Lost("x"))]
+    beat(views, A, 2.0)
+    views.tick(2.0)
+    assert views.handle(Where(7, "x"), 4.0) == [(7, View("x", 1, (A,)))]
+
+
+def test_while_another_copy_lives_nothing_is_lost() -> None:
+    views = joined()
+    views.end("a")
+    for now_s in (0.5, 2.0):
+        beat(views, B, now_s)
+        views.tick(now_s)
+        assert views.handle(Where(7, "x"), now_s) == [(7, views.views["x"])]
+    assert chain(views) == (B,)
 
 
 def test_after_a_failure_and_a_return_heads_are_spread_again() -> None:

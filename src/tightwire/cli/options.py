@@ -122,7 +122,11 @@ _OPTIONS: dict[str, Any] = {
     "insecure": _option(
         bool, "Between machines without TLS: anybody on the network can read and change weights.", _SERVER
     ),
-    "copies": _option(int, "How many of the servers keep each shard; all but one of them may die.", _SERVER),
+    "copies": _option(
+        int | None,
+        "How many of the servers keep each shard; all but one of them may die, and others may join and leave.",
+        _SERVER,
+    ),
     "save_every": _option(int, "Steps between checkpoints.", _SURVIVE, "--save-every"),
     "restarts": _option(int, "How often dead workers are started anew.", _SURVIVE),
     "tensorboard": _option(bool, "Also write TensorBoard scalars into the run's folder.", _WORK),

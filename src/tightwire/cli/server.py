@@ -34,9 +34,7 @@ def server(
     ] = False,
     join: Annotated[
         str | None,
-        typer.Option(
-            metavar="grpc+tls://HOST:PORT,…", help="Share the work of these servers in runs that keep --copies."
-        ),
+        typer.Option(metavar="grpc+tls://HOST:PORT,…", help="Share the work of these servers in runs with --copies."),
     ] = None,
     at: Annotated[
         str | None,

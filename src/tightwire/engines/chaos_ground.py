@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -36,6 +36,7 @@ class Ground:
     lab: Lab | None
     listens: list[str]
     secret: str = field(repr=False)
+    named: int = 0  # so many servers the workers know; others join
     running: list[BaseProcess] = field(default_factory=list)
     servers: dict[int, BaseProcess] = field(default_factory=dict)
     begun: list[BaseProcess] = field(default_factory=list)  # workers
@@ -43,15 +44,23 @@ class Ground:
     def start_server(self, number: int) -> None:
         """Start a server, for the first time or again."""
         space = None if self.lab is None else str(NAMESPACES / self.lab.hosts[self.workers + number].namespace)
-        args = (self.listens[number], self.secret, str(self.status_file(number)), space)
+        join = self.listens[: self.named] if number >= self.named else []
+        args = (self.listens[number], self.secret, str(self.status_file(number)), space, join)
         self.servers[number] = self._fork(keep, args, {}, f"server-{number}.log")
+
+    def add_server(self) -> int:
+        """Start one more, which nobody knows yet and which offers itself; returns its number."""
+        number = len(self.listens)
+        self.listens.append(_listens(self.lab, self.workers + number))
+        self.start_server(number)
+        return number
 
     def start_workers(self, *, steps: int, seed: int, copies: int, shards: int) -> None:
         """Start all workers."""
         token_file = self.folder / "token"
         token_file.write_text(f"chaos  write  {self.secret}\n", encoding="utf-8")
         told = {
-            "TIGHTWIRE_SERVER": ",".join(self.listens),
+            "TIGHTWIRE_SERVER": ",".join(self.listens[: self.named]),
             "TIGHTWIRE_TOKEN_FILE": str(token_file),
             "TIGHTWIRE_COPIES": str(copies),
             "TIGHTWIRE_KEYS": "none",
@@ -97,18 +106,18 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path, *, workers: int, servers: int, rate: str | None) -> Iterator[Ground]:
-    """A place with running servers: on hosts with links of a ``rate``, or all on the loopback."""
+def ground(folder: Path, *, workers: int, servers: int, rate: str | None, more: int = 0) -> Iterator[Ground]:
+    """A place with running servers, and room for ``more``: on hosts with links of a ``rate``, or on the loopback."""
     preload()
     folder.mkdir(parents=True, exist_ok=True)
     secret = fresh_token().secret
-    if rate is None:
-        listens = [f"grpc://127.0.0.1:{free_port()}" for _ in range(servers)]
-        yield from _settle(Ground(folder, workers, None, listens, secret))
-        return
-    with Lab(workers + servers, rate) as lab:
-        listens = [f"grpc://{host.address}:{_PORT}" for host in lab.hosts[workers:]]
-        yield from _settle(Ground(folder, workers, lab, listens, secret))
+    with nullcontext() if rate is None else Lab(workers + servers + more, rate) as lab:
+        listens = [_listens(lab, workers + number) for number in range(servers)]
+        yield from _settle(Ground(folder, workers, lab, listens, secret, named=servers))
+
+
+def _listens(lab: Lab | None, host: int) -> str:
+    return f"grpc://127.0.0.1:{free_port()}" if lab is None else f"grpc://{lab.hosts[host].address}:{_PORT}"
 
 
 def _settle(made: Ground) -> Iterator[Ground]:

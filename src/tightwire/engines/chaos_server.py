@@ -1,9 +1,11 @@
-"""A server of a run that is to be killed: it writes down how it does, so that who kills knows whom, and when it may."""
+"""A server of a run that is to be struck: it writes down how it does, so that who strikes knows whom, and when."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,25 +19,33 @@ from tightwire.links.malloc import keep_memory
 _LOOK_EVERY_S = 0.1
 
 
-def keep(listen: str, secret: str, status: str, namespace: str | None) -> None:
-    """Serve for ever."""
+def keep(listen: str, secret: str, status: str, namespace: str | None, join: list[str]) -> None:
+    """Serve until SIGTERM, and then until others have what is kept here; offer oneself to those it should ``join``."""
     if namespace is not None:
         enter(namespace)  # before anything opens a socket
     obey_leash()
     keep_memory()
     torch.set_num_threads(1)
-    from tightwire.links.door import Door  # noqa: PLC0415 -- after the memory was seen to
+    from tightwire.engines.joining import Joining  # noqa: PLC0415 -- after the memory was seen to
+    from tightwire.links.door import Door  # noqa: PLC0415
     from tightwire.links.service import Service  # noqa: PLC0415
     from tightwire.links.tokens import Token  # noqa: PLC0415
     from tightwire.run.chain_host import ChainHost  # noqa: PLC0415
     from tightwire.server.chainform import ChainForm  # noqa: PLC0415
 
-    service, host = Service(ChainForm(), Door(listen, (Token("chaos", "write", secret),), hands_out=False)), ChainHost()
+    door = Door(listen, (Token("chaos", "write", secret),), hands_out=False)
+    service, host, over = Service(ChainForm(), door), ChainHost(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     service.make_desk = host.make_desk
     service.listen()
-    while True:
+    joining = Joining(door, at=listen, to=join, authority=b"", say=print)
+    joining.start()
+    while not (over.is_set() and host.depart() == 0):
+        if over.is_set():
+            joining.end()
         _write(Path(status), {"pid": os.getpid(), "at": time.time(), "chains": host.report()})
         time.sleep(_LOOK_EVERY_S)
+    service.close()
 
 
 def _write(path: Path, told: dict[str, Any]) -> None:

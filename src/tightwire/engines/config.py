@@ -50,7 +50,7 @@ class RunConfig:
     key: str | None = None
     ca: str | None = None
     insecure: bool = False
-    copies: int = 1
+    copies: int | None = None
     save_every: int = 200
     restarts: int = 3
     timeout_s: float = 60.0
@@ -76,7 +76,7 @@ class RunConfig:
             raise ConfigError(f"lab={self.lab} and engine=inside: a lab has a process on each host; give one of them")
         if self.lab is not None and self.link is not None:
             raise ConfigError(f"lab={self.lab} and link={self.link}: the lab has links of its own; give one of them")
-        if not 1 <= self.copies <= max(1, len((self.server or "").split(","))):
+        if self.copies is not None and not 1 <= self.copies <= max(1, len((self.server or "").split(","))):
             raise ConfigError(f"copies={self.copies}: each is kept by another server; name that many with --server")
         if self.server is not None and (self.engine == "inside" or self.lab is not None):
             raise ConfigError(f"server={self.server}: workers in {'a lab' if self.lab else 'one process'} reach none")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,7 +29,8 @@ _FILES = {"token_file": "TOKEN_FILE", "certificate_file": "CERT", "key_file": "K
 class Access:
     """Where servers are, and the files with what opens them. Without ``servers`` the workers keep them themselves.
 
-    So many ``copies`` of every shard are kept by different servers, and a push is acknowledged when all have it.
+    So many ``copies`` of every shard are kept by different servers, a push is acknowledged when all have it, and shards
+    move when servers come and go; None: one copy, which stays where it was dealt to.
     """
 
     servers: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Access:
     key_file: str | None = None
     authority_file: str | None = None
     keys: Keys = "given"
-    copies: int = 1
+    copies: int | None = None
 
     @classmethod
     def told_by(cls, environment: Mapping[str, str]) -> Access:
@@ -53,10 +54,10 @@ class Access:
             raise AccessError(f"TIGHTWIRE_KEYS={keys}: it is given, throw-away or none")
         files = {field: environment.get(f"TIGHTWIRE_{name}") for field, name in _FILES.items()}
         servers = tuple(filter(None, environment.get("TIGHTWIRE_SERVER", "").split(",")))
-        copies = environment.get("TIGHTWIRE_COPIES", "1")
-        if not copies.isdigit() or not 1 <= int(copies) <= max(1, len(servers)):
+        copies = environment.get("TIGHTWIRE_COPIES")
+        if copies is not None and not (copies.isdigit() and 1 <= int(copies) <= max(1, len(servers))):
             raise AccessError(f"TIGHTWIRE_COPIES={copies}: from 1 to the number of servers, which is {len(servers)}")
-        return cls(servers, **files, keys=keys, copies=int(copies))  # type: ignore[arg-type]
+        return cls(servers, **files, keys=keys, copies=int(copies) if copies else None)  # type: ignore[arg-type]
 
     def token(self) -> Token | None:
         """The token in the file, which a worker needs to write."""
@@ -83,20 +84,38 @@ class Access:
         return [option for option, file in wanted.items() if file is None]
 
 
-def own_address() -> str:
-    """The address under which other machines of this run reach this one."""
+def own_address(servers: Sequence[str] = ()) -> str:
+    """The address under which other machines of this run reach this one; also ``servers`` where workers share one."""
     told = os.environ.get(ADDRESS)
     if told:
         return told
     master = os.environ.get("MASTER_ADDR", socket.gethostname())
+    address = _way_to(master, int(os.environ.get("MASTER_PORT", "9")))
+    far = [parts for parts in map(urlsplit, servers) if not is_loopback(parts.hostname or "")]
+    return _way_to(far[0].hostname or "", far[0].port or 9) if far and is_loopback(address) else address
+
+
+def _way_to(host: str, port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # nothing is sent: the kernel only finds the way
         try:
-            probe.connect((master, int(os.environ.get("MASTER_PORT", "9"))))
+            probe.connect((host, port))
         except OSError as error:
             raise AccessError(
-                f"no way leads from here to {master} ({error.strerror}); set {ADDRESS} to this machine's address"
+                f"no way leads from here to {host} ({error.strerror}); set {ADDRESS} to this machine's address"
             ) from None
         return str(probe.getsockname()[0])
+
+
+def is_deserted(where: str, timeout_s: float = 1.0) -> bool:
+    """Whether the machine there says that nobody listens: the process has ended, rather than being slow or cut off."""
+    parts = urlsplit(where)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout_s).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def is_loopback(address: str) -> bool:

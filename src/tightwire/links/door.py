@@ -37,8 +37,8 @@ class Door:
 
 
 def embedded_door(access: Access, *, machines: int) -> Door:
-    """The door of a server that a worker keeps for workers on so many ``machines``."""
-    address = "127.0.0.1" if machines == 1 else own_address()
+    """The door of a server that a worker keeps for workers, and servers, on so many ``machines``."""
+    address = "127.0.0.1" if machines == 1 else own_address(access.servers)
     if is_loopback(address):
         return Door(LOOPBACK, (fresh_token(""),))
     at = f"[{address}]" if ":" in address else address
@@ -52,7 +52,7 @@ def embedded_door(access: Access, *, machines: int) -> Door:
     token, identity, missing = access.token(), access.identity(), access.missing()
     if token is None or identity is None or missing:
         raise AccessError(
-            f"workers on {machines} machines share a parameter server, which without {' '.join(missing)} would be open "
+            f"processes on {machines} machines come to this one, which without {' '.join(missing)} would be open "
             "to everybody on the network: tightwire keys makes them; or give --insecure (TIGHTWIRE_KEYS=none)"
         )
     token = replace(token, run="")  # one run is served here

@@ -57,6 +57,7 @@ class Service:
         self.guard = Guard(self.door.limits)
         self.closed = threading.Event()
         self.news: Callable[[str], None] = _unheard  # is told who is slow or silent
+        self._in_vain: set[tuple[str, str]] = set()  # offers to runs whose shards do not move
         self._lock = threading.Lock()
         self._server: FlightServer | None = None
         self._bouncer: Bouncer | None = None
@@ -151,10 +152,14 @@ class Service:
             desk.close()
 
     def introduce(self, run: str, where: str) -> None:
-        """Another server offers itself to a run; those who place its shards are told."""
-        for name, desk in list(self.desks.items()):
-            if name.startswith(f"{run}/") and isinstance(desk, Introduces):
-                desk.introduce(where)
+        """Another server offers itself to a run; those who place its shards are told, if somebody does."""
+        desks = [desk for name, desk in list(self.desks.items()) if name.startswith(f"{run}/")]
+        movable = [desk for desk in desks if isinstance(desk, Introduces)]
+        for desk in movable:
+            desk.introduce(where)
+        if desks and not movable and (run, where) not in self._in_vain:
+            self._in_vain.add((run, where))
+            self.news(f"{where} would share the work of {run}, whose shards do not move: it began without --copies")
 
     # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -63,14 +63,15 @@ class TorchDistLink:
         """Join the process group that is open: learn who sits on which machine, make the two groups.
 
         ``form`` is that of what is said to machines and of their replies; without it none can be hosted. ``access``
-        says what opens them; without it, the environment does. ``chained`` makes the way to machines of which servers
-        keep several copies.
+        says what opens them; without it, the environment does. ``chained`` makes the way to machines that may
+        move from server to server, and of which servers may keep several copies.
         """
         store = _store()
         room = f"tightwire/link/{store.add(f'tightwire/links/{dist.get_rank()}', 1)}"  # all ranks connect equally often
         world = World(dist.get_rank(), dist.get_world_size(), hosts=_hosts(room))
         access = access or Access.told_by(os.environ)
-        away = chained(world.rank, store, room, access) if chained is not None and access.copies > 1 else None
+        move = bool(access.servers and access.copies)
+        away = chained(world.rank, store, room, access) if chained is not None and move else None
         hosting = Hosting(world.rank, store, room, form, access=access, hosts=len(set(world.hosts)), away=away)
         return cls(world, dist.new_group(), dist.new_group(), hosting, room)
 

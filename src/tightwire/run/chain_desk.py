@@ -118,7 +118,7 @@ class ChainDesk:
     def depart(self) -> bool:
         """Tell the views that this server will end; True once nothing here is needed by others any more."""
         self._send(VIEWS, Departs())
-        return self._closed or self._replica.me not in self._replica.view.chain
+        return self._closed or not self._replica.needed
 
     def mark_gone(self, rank: int) -> None:
         """A worker that broke off here may only have gone to another head."""

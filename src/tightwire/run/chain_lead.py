@@ -1,4 +1,4 @@
-"""What rank 0 does for shards that several servers keep: it decides on views, and invites servers.
+"""What rank 0 does for shards that several servers may keep: it decides on views, and invites servers.
 
 Views live behind a Flight server of their own in rank 0's process. A server that is not heard of for a while is given a
 seat for every shard: one that was started anew knows nothing else of the run. A server that nobody named offers itself
@@ -14,7 +14,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from tightwire.algebra.errors import PeerTimeout, TightwireError
-from tightwire.links.access import Access, is_loopback
+from tightwire.links.access import Access, is_deserted, is_loopback
 from tightwire.links.door import LOOPBACK, Door, embedded_door
 from tightwire.links.flight import Place
 from tightwire.links.flight_client import Caller
@@ -66,7 +66,7 @@ class Lead:
         self._access = access
         self._room = room
         self._shards: list[str] = []
-        self._desk = ViewsDesk(Views(min(access.copies, len(access.servers)), PATIENCE_S))
+        self._desk = ViewsDesk(Views(access.copies or 1, PATIENCE_S))
         self.met = list(access.servers)  # all servers that ever were
         self._service: Service | None = None
         self._places: dict[str, str] = {}
@@ -113,9 +113,15 @@ class Lead:
         while not self._over.wait(_INVITE_EVERY_S):
             for shard in list(self._shards):
                 for to in self._desk.look(lambda views, shard=shard: self._missing(views, shard)):  # type: ignore[misc]
-                    with suppress(TightwireError):  # it is open there already, or nobody is there
-                        give_seat(self._access, self._places, self._room, to=to, shard=shard)
-                        self._desk.stays(to)  # it has been started anew
+                    self._seat(to, shard)
+
+    def _seat(self, to: str, shard: str) -> None:
+        try:
+            give_seat(self._access, self._places, self._room, to=to, shard=shard)
+            self._desk.stays(to)  # it has been started anew
+        except TightwireError:  # it is open there already, or nobody is there
+            if is_deserted(to):
+                self._desk.look(lambda views: views.end(to))
 
     def _missing(self, views: Views, shard: str) -> list[str]:
         """Servers that were not heard of, once the shard has a first one."""

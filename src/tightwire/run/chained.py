@@ -1,4 +1,4 @@
-"""Shards that several servers keep, seen from a worker: who opens them, who decides on views, how they are asked.
+"""Shards that several servers may keep, seen from a worker: who opens them, who decides on views, how they are asked.
 
 rank 0       views (`run.chain_lead`)
 rank `on`    make ─▶ the first server's seat, with the machine
@@ -8,6 +8,7 @@ all ranks    ask ─▶ the head of the shard's chain, whoever that is by then (
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,7 @@ from tightwire.server.replica import VIEWS
 
 _CONNECT_S = 1.0
 _COME_S = 30.0
+_FOLLOW_EVERY_S = 3.0
 
 
 class Chained:
@@ -46,6 +48,9 @@ class Chained:
         self._way: Failover | None = None
         self._views: Caller | None = None
         self._lead: Lead | None = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._following = threading.Thread(target=self._follow, name="following", daemon=True)
         self.carried: Carried = not_counted
 
     def host(self, name: str, make: Callable[[], Machine], *, here: bool) -> None:
@@ -67,8 +72,10 @@ class Chained:
         if name not in self._open:
             self._read(f"machine/{name}", timeout_s)
             self._open.add(name)
-        if self._way is None:
-            self._way = Failover(self._rank, time.time_ns(), self._connect, room=self._read("room"))
+        with self._lock:  # shards are asked beside each other, in one life
+            if self._way is None:
+                self._way = Failover(self._rank, time.time_ns(), self._connect, room=self._read("room"))
+                self._following.start()
         return self._way.ask(name, event, timeout_s)
 
     @property
@@ -89,6 +96,9 @@ class Chained:
 
     def close(self, *, abandon: bool) -> None:
         """Say goodbye to the views, and to the servers without a word: they are told by rank 0."""
+        self._over.set()
+        if self._following.is_alive():
+            self._following.join(_COME_S)
         if self._views is not None and not abandon:
             self._views.leave()
         if self._way is not None:
@@ -96,6 +106,11 @@ class Chained:
         if self._lead is not None:
             self._lead.close(abandon=abandon)
             self._lead = None
+
+    def _follow(self) -> None:
+        assert self._way is not None
+        while not self._over.wait(_FOLLOW_EVERY_S):
+            self._way.follow()
 
     # ── where everything is ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from tightwire.algebra.errors import LinkError, PeerLost, PeerTimeout, UnknownMachine
 from tightwire.links.courier import Calls
 from tightwire.run.chain_desk import SLOWEST_NBYTES_PER_S, address, nbytes_of
-from tightwire.server.chain import Later, Where
+from tightwire.server.chain import Later, Lost, View, Where
 from tightwire.server.once import Request, Response, Unknown
-from tightwire.server.replica import VIEWS
+from tightwire.server.replica import NOBODY, VIEWS
 
 _PATIENCE_S = 0.7  # with one server, before somebody else is asked
 _PAUSE_S = 0.05
@@ -43,25 +44,34 @@ class Failover:
         send, awaited = request, tuple[int, ...]()
         patience_s = _PATIENCE_S + nbytes_of(request) / SLOWEST_NBYTES_PER_S
         while True:
-            try:
-                head, desk = self._head(name), address(self._room, name)
-                answer = self._call(name, head, desk, send, min(patience_s, timeout_s))
-            except (PeerLost, PeerTimeout, UnknownMachine):
-                answer = None
-            match answer:
-                case Response() if answer[:3] == request[:3]:
+            asked_s = time.monotonic()
+            match self._try(name, send, min(patience_s, timeout_s)):
+                case Response() as answer if answer[:3] == request[:3]:
                     return answer.reply
-                case Later():
-                    send, awaited = request._replace(event=None), answer.awaited  # it is there
+                case Later(_, awaited):
+                    send = request._replace(event=None)  # it is there
+                case Lost():
+                    raise PeerLost(f"rank {self._me} waits for {name}, and all servers that kept it have ended")
                 case Unknown():
                     send = request
                 case _:  # nobody there, or not the head
                     self._heads.pop(name, None)
-                    send, patience_s = request, 2 * patience_s  # perhaps it was only the size of the reply
+                    send = request
+                    if time.monotonic() - asked_s >= patience_s:
+                        patience_s *= 2  # perhaps it was only the size of the reply
                     time.sleep(_PAUSE_S)
             self.retried += 1
             if time.monotonic() > deadline:
                 self._give_up(name, awaited, timeout_s)
+
+    def follow(self) -> None:
+        """Be where shards are led by now, although there is nothing to ask: there it is said who is slow."""
+        for name in list(self._heads):
+            views = self._calls.get((name, VIEWS))
+            with suppress(LinkError):
+                view = NOBODY if views is None else views.ask(VIEWS, Where(self._me, name), _PATIENCE_S)
+                if isinstance(view, View) and view.chain:
+                    self._reach(name, view.chain[0].server)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -69,24 +79,34 @@ class Failover:
             calls.drop()
         self._calls = {}
 
-    def _head(self, name: str) -> str:
-        if name not in self._heads:
-            view = self._call(name, VIEWS, VIEWS, Where(self._me, name), _PATIENCE_S)
-            if not view.chain:
-                raise PeerLost(f"nobody keeps {name}")
-            self._heads[name] = view.chain[0].server
-        return self._heads[name]
+    def _try(self, name: str, request: Request, timeout_s: float) -> Any:
+        """What the head says, or the views, if it is lost; None if nobody says anything."""
+        try:
+            if name not in self._heads:
+                view = self._call(name, VIEWS, VIEWS, Where(self._me, name), _PATIENCE_S)
+                if isinstance(view, Lost) or not view.chain:
+                    return view
+                self._heads[name] = view.chain[0].server
+            return self._call(name, self._heads[name], address(self._room, name), request, timeout_s)
+        except (PeerLost, PeerTimeout, UnknownMachine):
+            return None
 
     def _call(self, name: str, server: str, desk: str, message: Any, timeout_s: float) -> Any:
-        way = name, server
         try:
-            if way not in self._calls:
-                self._calls[way] = self._connect(server)
-            return self._calls[way].ask(desk, message, timeout_s)
+            return self._reach(name, server).ask(desk, message, timeout_s)
         except LinkError:
-            if way in self._calls:
-                self._calls.pop(way).drop()
+            if (calls := self._calls.pop((name, server), None)) is not None:
+                calls.drop()
             raise
+
+    def _reach(self, name: str, server: str) -> Calls:
+        calls = self._calls.get((name, server))
+        if calls is None:
+            made = self._connect(server)
+            calls = self._calls.setdefault((name, server), made)
+            if calls is not made:
+                made.drop()  # who asks and who follows came at the same time
+        return calls
 
     def _give_up(self, name: str, awaited: tuple[int, ...], timeout_s: float) -> None:
         missing = f", which waits for ranks {', '.join(map(str, awaited))}" if awaited else ""

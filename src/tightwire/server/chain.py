@@ -95,6 +95,12 @@ class Where(NamedTuple):
     shard: str
 
 
+class Lost(NamedTuple):
+    """A shard, to a worker that asks where it is: nobody has it any more, or ever will."""
+
+    shard: str
+
+
 class Elsewhere(NamedTuple):
     """This server is not the head, as far as it knows; ask for the view."""
 

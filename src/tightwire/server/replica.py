@@ -94,6 +94,11 @@ class Replica:
         """Whether this is the head, as far as it knows."""
         return bool(self.view.chain) and self.view.chain[0] == self.me and self.machine is not None
 
+    @property
+    def needed(self) -> bool:
+        """Whether others may still want what is here: a view without this member may never stand, until it is said."""
+        return self.machine is not None or self.me in self.view.chain
+
     def _before(self) -> str | None:
         chain = self.view.chain
         place = chain.index(self.me) if self.me in chain else 0

@@ -17,7 +17,7 @@ def settled(world: World) -> bool:
     """Whether all work is done and every chain has its copies again."""
     if any(worker.asks is not None or worker.begun < world.share for worker in world.workers):
         return False
-    able = sum(process.runs for process in world.processes.values()) - len(world.views.leaving)
+    able = sum(process.runs and name not in world.views.leaving for name, process in world.processes.items())
     for shard, view in world.views.views.items():
         copies = [world.processes[member.server].replicas[shard] for member in view.chain]
         if len(copies) != min(world.views.replicas, able) or any(copy.view != view for copy in copies):

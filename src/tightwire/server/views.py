@@ -10,7 +10,8 @@ all its members hold, so two heads cannot both succeed. A view stands once its h
 that nothing happens in it, and another may be decided from those of the last one that stood.
 
 What is tolerated: with r copies, r − 1 servers of a chain may lose their memory before a new one has caught up; any
-number may be slow, stopped or cut off for a time. While nobody is heard who has everything, nothing is decided. This
+number may be slow, stopped or cut off for a time. While nobody is heard who has everything, nothing is decided; once
+all of those are known to have ended, or to have been started anew, workers are told that the shard is lost. This
 machine itself is not replicated: it lives where the run's rendezvous lives, without which there is no run.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tightwire.server.chain import Beat, Buried, Go, Member, View, Where
+from tightwire.server.chain import Beat, Buried, Go, Lost, Member, View, Where
 from tightwire.server.placing import rebalance
 from tightwire.server.replica import NOBODY, Effects
 
@@ -35,8 +36,10 @@ class Views:
     sound: dict[str, set[Member]] = field(default_factory=dict)  # have everything that was ever acknowledged
     heard_s: dict[str, dict[Member, float]] = field(default_factory=dict)  # by shard: when each life was last heard
     buried: dict[tuple[str, str], int] = field(default_factory=dict)  # by shard and server: the last life left out
+    ended: set[Member] = field(default_factory=set)  # lives that are over, as somebody saw who went there
     leaving: set[str] = field(default_factory=set)  # servers that should keep nothing any more
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _lost_s: dict[str, float] = field(default_factory=dict)  # by shard: since when nobody has it, as far as is known
     _known: frozenset[Member] = frozenset()  # those for which ``wanted`` was worked out
 
     def found(self, shard: str, member: Member, now_s: float) -> View:
@@ -53,8 +56,13 @@ class Views:
             case Beat():
                 return self._beat(message, now_s)
             case Where(worker, shard):
-                return [(worker, self.views.get(shard, NOBODY))]
+                lost = now_s - self._lost_s.get(shard, now_s) > self.patience_s
+                return [(worker, Lost(shard) if lost else self.views.get(shard, NOBODY))]
         raise AssertionError(f"the views were told {message!r}")
+
+    def end(self, server: str) -> None:
+        """Nobody is there any more where it was, unless it is heard again."""
+        self.ended |= {member for sound in self.sound.values() for member in sound if member.server == server}
 
     def tick(self, now_s: float) -> Effects:
         """Look who lives, and change the views that need it; their members are told."""
@@ -62,6 +70,10 @@ class Views:
         alive = {shard: self._alive(shard, now_s) for shard in self.views}
         self._place(alive)
         for shard in list(self.views):
+            if self._is_over(shard):
+                self._lost_s.setdefault(shard, now_s)
+            elif self._lost_s:
+                self._lost_s.pop(shard, None)  # one of the chain has said by now that it has caught up
             if (chain := self._next(shard, alive[shard])) is not None:
                 effects += self._decide(shard, chain)
         return effects
@@ -79,6 +91,7 @@ class Views:
             if other.life < member.life:
                 del heard[other]
         heard[member] = now_s
+        self.ended.discard(member)
         if shard not in self.views and beat.view == 0 and beat.caught_up:  # it was given the machine, and nobody else
             self.found(shard, member, now_s)
         view = self.views.get(shard, NOBODY)
@@ -110,6 +123,14 @@ class Views:
             for member, last_s in self.heard_s.get(shard, {}).items()
             if now_s - last_s <= self.patience_s
         }
+
+    def _is_over(self, shard: str) -> bool:
+        """Whether everybody has ended, or was started anew, who is known to have everything."""
+        heard = self.heard_s[shard]
+        return all(
+            member in self.ended or (member not in heard and any(other.server == member.server for other in heard))
+            for member in self.sound[shard]
+        )
 
     # ── who should be where ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_KINDS = (
+Kinds = tuple[tuple[str, ...], ...]
+FAULTS: Kinds = (
     ("crash",),
     ("pause",),
     ("cut",),
@@ -14,6 +15,7 @@ _KINDS = (
     ("crash", "leave", "join"),
     ("crash", "worker"),
 )
+MOVES: Kinds = tuple(("leave", "join", *more) for more in ((), ("pause",), ("cut",), ("crash", "worker")))
 
 
 class Fault(NamedTuple):
@@ -36,9 +38,9 @@ class Weather:
     faults: list[Fault] = field(default_factory=list)
 
     @classmethod
-    def draw(cls, rng: random.Random, calm_ms: float) -> Weather:
+    def draw(cls, rng: random.Random, calm_ms: float, faults: Kinds = FAULTS) -> Weather:
         """Some seeds are mild and some are not."""
-        kinds = rng.choice(_KINDS)
+        kinds = rng.choice(faults)
         made = cls(
             loss=rng.choice((0.0, 0.02, 0.1)),
             doubling=rng.choice((0.0, 0.05)),
