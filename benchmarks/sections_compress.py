@@ -77,6 +77,10 @@ def gpu_codebook(record: dict[str, Any]) -> str:
     """A vector times codes on a GPU."""
     side, best = record["side"], record["best"]
     rows: list[list[object]] = [["4 bits", f"{best['median_us']:.1f} µs"]]
+    if "ordinary_launches" in best:
+        ordinary = best["ordinary_launches"]["median_us"]
+        rows.append(["4 bits, begun only when the call before has ended", f"{ordinary:.1f} µs"])
+        rows.append(["4 bits, Triton's kernel", f"{min(row['median_us'] for row in record['rows']):.1f} µs"])
     rows.append(["cuBLAS, half precision", f"{record['cublas_fp16']['median_us']:.1f} µs"])
     rows += [[name, f"{us['median_us']:.1f} µs"] for name, us in record["others"].items()]
     return (

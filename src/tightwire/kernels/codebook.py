@@ -22,9 +22,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tightwire.kernels import codebook_bulk
 from tightwire.kernels.compiled import compiled
 
 SMALL_BATCH = 16
+_FOUR = 4  # bits
 _KINDS = {torch.float16: "f16", torch.bfloat16: "bf16"}  # that tensor cores take
 _TENSOR_CORES = (8, 0)  # the compute capability from which on they take both
 _VECTORS = 8  # of a batch that a program takes
@@ -144,6 +146,8 @@ def times(matrix: Codes, x_BC: Tensor) -> Tensor:
     if x_BC.dim() != 2 or x_BC.shape[1] != matrix.columns:
         raise ValueError(f"{matrix.columns} columns take vectors of as many numbers, not {tuple(x_BC.shape)}")
     x_BC = x_BC.contiguous()
+    if (done := bulk(matrix, x_BC)) is not None:
+        return done
     family = _family(matrix, x_BC)
     kernel = compiled("triton", _WHAT, family) if family else None
     if kernel is None:
@@ -167,6 +171,14 @@ def _family(matrix: Codes, x_BC: Tensor) -> str | None:
     if x_BC.dtype in _KINDS and isinstance(matrix, PackedCodes):
         return "tiles" if torch.cuda.get_device_capability(x_BC.device) >= _TENSOR_CORES else None
     return "codebook" if x_BC.dtype in {*_KINDS, torch.float32} else None
+
+
+def bulk(matrix: Codes, x_BC: Tensor) -> Tensor | None:
+    """Up to eight vectors in 16 bits by the CUDA kernel, where the GPU and the shape allow it (`codebook_bulk`)."""
+    if not x_BC.is_cuda or not isinstance(matrix, PackedCodes) or matrix.bits != _FOUR:
+        return None
+    shape = codebook_bulk.shape_for(matrix.rows, 4 * matrix.word_RS.shape[1], x_BC)
+    return codebook_bulk.product(matrix, x_BC, shape=shape) if shape else None
 
 
 def tiles(kernel: Any, matrix: PackedCodes, x_BC: Tensor, *, high: int = 2, warps: int = _WARPS) -> Tensor:

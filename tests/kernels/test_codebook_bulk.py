@@ -1,0 +1,111 @@
+"""The CUDA kernel for codes: which shapes it takes, and on a GPU the product of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import torch
+
+from tightwire.kernels import codebook_bulk
+from tightwire.kernels.codebook import PackedCodes, bulk, packed, times, unpacked
+from tightwire.kernels.codebook_bulk import SHAPES, Shape, shape_for
+
+SHARED_NBYTES = 227 << 10  # of a Hopper GPU, which has 132 multiprocessors
+hopper = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="needs a Hopper GPU"
+)
+
+
+@pytest.mark.parametrize(("rows", "high"), [(8192, 4), (4096, 2), (16384, 8), (8200, None), (64, None), (65536, None)])
+def test_a_shape_fills_the_gpu_in_one_go_or_is_not_taken(rows: int, high: int | None) -> None:
+    found = next((shape for shape in SHAPES if shape.holds(rows, 4096, 132)), None)
+    assert (found and found.high) == high
+
+
+def test_rows_that_cut_a_tile_are_not_taken_and_no_gpu_takes_none() -> None:
+    assert Shape(4, 16, 6).holds(8192, 4096, 132)
+    assert not Shape(4, 16, 6).holds(8192, 4096 + 512, 132)
+    assert not Shape(4, 16, 6).holds(8192, 4096, 0)
+    assert not Shape(8, 16, 1).holds(16384, 4096, 132)  # the sums need more room than a tile
+
+
+def test_every_shape_fits_into_shared_memory() -> None:
+    assert all(shape.shared_nbytes <= SHARED_NBYTES for shape in SHAPES)
+    assert Shape(4, 16, 6).shared_nbytes == 32768 + 6 * (16 * (1024 + 64) + 16)
+
+
+def test_the_source_is_part_of_the_package_and_leaves_the_sizes_open() -> None:
+    text = files("tightwire.kernels").joinpath("codebook_bulk.cu").read_text(encoding="utf-8")
+    assert all(name in text for name in ("ROW", "HIGH", "WARPS", "SLOTS", "RESIDENT", "BRAIN", "UNROLL"))
+    assert "#include" not in text  # NVRTC is given no headers
+
+
+def test_on_a_cpu_the_reference_computes() -> None:
+    made = packed(np.ones(64 * 64, np.uint8), rows=64, codebook_K=np.ones(16, np.float32), device=torch.device("cpu"))
+    assert bulk(made, torch.ones(1, 64).half()) is None
+    assert torch.equal(times(made, torch.ones(1, 64).half()), torch.full((1, 64), 64.0).half())
+
+
+def test_the_words_are_new_at_first_and_after_a_change() -> None:
+    made = packed(np.ones(64 * 64, np.uint8), rows=64, codebook_K=np.ones(16, np.float32), device=torch.device("cpu"))
+    assert [codebook_bulk._unchanged(made) for _ in range(2)] == [False, True]
+    made.word_RS.zero_()
+    assert not codebook_bulk._unchanged(made, recording=True)  # and what is only recorded is not remembered
+    assert [codebook_bulk._unchanged(made) for _ in range(2)] == [False, True]
+    assert not codebook_bulk._unchanged(replace(made, word_RS=made.word_RS.clone()))
+
+
+@cache
+def drawn(rows: int, columns: int, scale: float = 1.0) -> PackedCodes:
+    random = np.random.default_rng(0)
+    code = random.integers(1, 17, rows * columns, dtype=np.uint8)
+    value = random.normal(size=16)
+    codebook = np.sort(scale * (value - value.mean())).astype(np.float32)  # no mean: a chain of products stays bounded
+    return packed(code, rows=rows, codebook_K=codebook, device=torch.device("cuda"))
+
+
+@pytest.mark.gpu
+@hopper
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("batch", [1, 3, 8])
+@pytest.mark.parametrize(("rows", "columns"), [(8192, 8192), (8192, 2048), (4096, 4096), (16384, 2048)])
+def test_the_product_is_that_of_the_reference(rows: int, columns: int, batch: int, dtype: torch.dtype) -> None:
+    matrix, x = drawn(rows, columns), torch.randn(batch, columns, device="cuda").to(dtype)
+    if shape_for(rows, columns // 2, x) is None:
+        pytest.skip("this GPU takes other shapes")
+    dense = unpacked(matrix).to(dtype).double()
+    want, bound = x.double() @ dense.T, x.double().abs() @ dense.abs().T
+    for _ in range(3):  # one ordinary launch, then dependent ones
+        got = bulk(matrix, x)
+        assert got is not None
+        assert bool(((got.double() - want).abs() <= 1.5 * torch.finfo(dtype).eps * bound).all())
+
+
+@pytest.mark.gpu
+@hopper
+def test_chained_products_wait_for_each_other() -> None:
+    matrix, x = drawn(8192, 8192, 0.01), torch.randn(1, 8192, device="cuda").half()
+    want = got = x
+    for _ in range(20):
+        got = times(matrix, got)
+    for _ in range(20):
+        torch.cuda.synchronize()
+        want = times(matrix, want)
+    assert torch.equal(got, want) and bool(want.isfinite().all()) and bool(want.any())
+
+
+@pytest.mark.gpu
+@hopper
+@pytest.mark.parametrize(
+    ("rows", "columns", "batch"), [(8200, 8192, 1), (8192, 8191, 1), (8192, 2080, 1), (8192, 2048, 9)]
+)
+def test_other_shapes_are_left_to_the_other_kernels(rows: int, columns: int, batch: int) -> None:
+    matrix, x = drawn(rows, columns), torch.randn(batch, columns, device="cuda").half()
+    assert bulk(matrix, x) is None
+    dense = unpacked(matrix).half().double()
+    bound = 1.5e-3 * (x.double().abs() @ dense.abs().T)
+    assert bool(((times(matrix, x).double() - x.double() @ dense.T).abs() <= bound).all())
