@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 PAIR = ("amc", "uniform")
+METHODS = ("amc", "uniform", "sensitivity", "evolution")
 SIDES = ("1x1", "3x3")
 
 
@@ -23,9 +24,11 @@ def _before(searches: list[Any]) -> dict[str, Any]:
     if not searches:
         return {}
     keys = ("test_accuracy", "held_accuracy", "seconds", "evaluations")
+    known = {method: [row["methods"][method] for row in searches if method in row["methods"]] for method in METHODS}
     means = {
-        method: {key: statistics.mean(row["methods"][method][key] for row in searches) for key in keys}
-        for method in searches[0]["methods"]
+        method: {"searches": len(some)} | {key: statistics.mean(one[key] for one in some) for key in keys}
+        for method, some in known.items()
+        if some
     }
     over = [row["methods"]["amc"]["test_accuracy"] - row["methods"]["uniform"]["test_accuracy"] for row in searches]
     return {"before": means, "before_amc_over_uniform": over}

@@ -26,14 +26,15 @@ def amc(record: dict[str, Any]) -> str:
 
 def _before(searches: list[Any], papers: list[Any], found: dict[str, Any]) -> str:
     methods: list[list[object]] = [
-        [name, f"{100 * row['test_accuracy']:.2f}%", f"{100 * row['held_accuracy']:.2f}%", f"{row['evaluations']:.0f}",
-         f"{row['seconds']:.0f} s"]
+        [name, row.get("searches", len(searches)), f"{100 * row['test_accuracy']:.2f}%",
+         f"{100 * row['held_accuracy']:.2f}%", f"{row['evaluations']:.0f}", f"{row['seconds']:.0f} s"]
         for name, row in found["before"].items()
     ]  # fmt: skip
     if papers:
         one = [row["methods"]["amc-paper"] for row in papers]
         mean = {key: statistics.mean(row[key] for row in one) for key in ("test_accuracy", "held_accuracy", "seconds")}
-        methods.append([f"amc, the paper's agent alone (seeds {', '.join(str(row['seed']) for row in papers)})",
+        seeds = ", ".join(str(row["seed"]) for row in papers)
+        methods.append([f"amc, the paper's agent alone (seeds {seeds})", len(one),
                         f"{100 * mean['test_accuracy']:.2f}%", f"{100 * mean['held_accuracy']:.2f}%",
                         one[0]["evaluations"], f"{mean['seconds']:.0f} s"])  # fmt: skip
     reference = statistics.mean(row["reference_accuracy"] for row in searches)
@@ -41,9 +42,9 @@ def _before(searches: list[Any], papers: list[Any], found: dict[str, Any]) -> st
     return (
         f"\nHalf the multiply-adds of a ResNet-56 ({_percent(reference)}) by channels, nothing retrained, means of "
         f"{len(searches)} searches, each by other training samples. AMC over uniform on the test set: "
-        f"{_points(found['before_amc_over_uniform'])} points. A search by all four took at most {longest:.0f} s, "
+        f"{_points(found['before_amc_over_uniform'])} points. A task with its searches took at most {longest:.0f} s, "
         f"several at once on one GPU:\n\n"
-        + table(["method", "test accuracy", "on samples it decided by", "evaluations", "time"], methods)
+        + table(["method", "searches", "test accuracy", "on samples it decided by", "evaluations", "time"], methods)
     )
 
 

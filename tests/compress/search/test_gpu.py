@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.compress.search.toys import NETWORKS, examples, network
-from tightwire.compress.retrain import Examples, evaluate
+from tightwire.compress.retrain import Examples, Training, evaluate, train
 from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.budget import parse_budget
@@ -53,3 +53,11 @@ def test_a_search_runs_there_and_its_network_is_cut() -> None:
     assert isinstance(scorer, Channels)
     cut = scorer.cut(found.levels, built.example)
     assert abs(1 - evaluate(cut, scorer.measure.examples).accuracy - found.error) < 0.05
+
+
+def test_a_network_that_was_cut_is_trained_by_recorded_steps() -> None:
+    built = _built("residual", "channels", "cuda")
+    assert isinstance(built.scorer, Channels)
+    cut = built.scorer.cut([1] * len(built.problem.units), built.example)
+    held = built.scorer.measure.examples
+    train(cut, held, Training(epochs=8, batch=64, optimizer="sgd", lr=0.01))  # a notice would be an error here

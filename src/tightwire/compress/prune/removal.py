@@ -73,7 +73,22 @@ def remove_filters(
             f"{now[0] / before[0]:.2f} of the operations are left where {operations} were wanted: too many layers are "
             "protected, or depend on those that are; keep more operations"
         )
+    renew_(model)
     return Removed(float(before[0]), float(now[0]), int(before[1]), int(now[1]))
+
+
+def renew_(model: nn.Module) -> None:
+    """Parameters anew, as no graph has seen them.
+
+    The dependency graph was traced with gradients, and its nodes bind parameters to the stream of that time: a step of
+    training could then not be recorded (`compress.replay`).
+    """
+    new = {
+        parameter: nn.Parameter(parameter.detach().clone(), parameter.requires_grad) for parameter in model.parameters()
+    }
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            setattr(module, name, new[parameter])  # what was tied stays tied
 
 
 def torch_pruning() -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tightwire.compress.errors import CompressError
-from tightwire.compress.prune.removal import fixed_layers, torch_pruning
+from tightwire.compress.prune.removal import fixed_layers, renew_, torch_pruning
 from tightwire.compress.search.layers import Layer
 
 _KNOWN = (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d)
@@ -104,3 +104,4 @@ def cut_(model: nn.Module, example: Tensor, kept: Mapping[str, NDArray[np.intp]]
         gone = sorted(set(range(pruner.get_out_channels(root))) - {int(c) for c in channels})
         if gone:
             graph.get_pruning_group(root, pruner.prune_out_channels, gone).prune()
+    renew_(model)

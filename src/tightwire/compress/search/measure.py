@@ -61,10 +61,9 @@ class Measure:
             found: Tensor = torch.func.functional_call(self.model, weights, (x_B,))
             return found
 
-        with self._cast():
-            for x_B, y_B in self._batches():
-                answer_VB = torch.func.vmap(answer, in_dims=(0, None))(stacked, x_B.contiguous())
-                wrong += (answer_VB.argmax(-1) != y_B).sum(-1)
+        for x_B, y_B in self._batches():  # in full precision: autocast beneath vmap does not reach every tensor
+            answer_VB = torch.func.vmap(answer, in_dims=(0, None))(stacked, x_B.contiguous())
+            wrong += (answer_VB.argmax(-1) != y_B).sum(-1)
         return wrong
 
     def _batches(self) -> zip[tuple[Tensor, Tensor]]:
