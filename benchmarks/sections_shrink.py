@@ -23,6 +23,7 @@ def shrink(record: dict[str, Any]) -> str:
         "shifted images), the others on CIFAR-10: the published 49× and 63.6× for VGG-16 are of ImageNet's, a larger "
         "network.\n\n",
         table(head, rows),
+        *(f"\n`{row['network']}`, seed {row['seed']}: {row['note']}\n" for row in record["rows"] if "note" in row),
     ]
     for row in record["rows"]:
         if row["network"] == "mobilenet-v2":
