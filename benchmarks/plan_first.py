@@ -19,7 +19,6 @@ import signal
 import statistics
 import sys
 import time
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,13 +27,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import tightwire as tw
+from benchmarks.costs import TRIES, coded, codings, medians, messages
 from benchmarks.harness import RESULTS, in_processes, write
-from benchmarks.predict import slower
+from benchmarks.pace import common, compute_together
 from tightwire.links.malloc import keep_memory
-from tightwire.plan.calibrate import calibrate
 from tightwire.plan.candidates import Candidate, candidates
 from tightwire.plan.cluster import PERFECT, Link, flat, parse_link
-from tightwire.plan.codings import with_codings
 from tightwire.plan.measure import profile_model
 from tightwire.plan.profile import Profile
 from tightwire.plan.search import rank
@@ -48,7 +46,7 @@ NAMES = ("sync-sgd", "half", "fixed-point", "qsgd", "terngrad", "one-bit", "ef-s
 GOOD = 1.10  # the advised recipe may take so much of the fastest one's time
 TOP, SPREAD, CLOSE = 4, 2.0, 1.25  # measured in any case; up to this ratio predicted; measured twice
 ROUNDS, ROUND_S = 3, 0.6
-CASE_TIMEOUT_S = 240  # a case that takes longer is given up, and said so
+CASE_TIMEOUT_S = 600  # a case that takes longer is given up; at 5 Mbit/s every start sends 12 MB of weights, twice
 
 
 def network(width: int) -> nn.Sequential:
@@ -97,7 +95,7 @@ def chosen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def profiled(width: int, names: tuple[str, ...], link: Link) -> Profile:
-    """One worker alone, all at once, and what messages cost between them."""
+    """One worker alone, all at once, and what messages and codecs cost between them."""
     model, data = network(width), batch()
     found: Profile | None = None
     for turn in range(WORKERS):
@@ -105,34 +103,18 @@ def profiled(width: int, names: tuple[str, ...], link: Link) -> Profile:
             found = profile_model(model, data, F.cross_entropy, sgd(model), name=f"mlp-{width}")
         dist.barrier()
     assert found is not None
-    slow = max(1.0, together(model, data) / found.compute_s)
+    slow = max(1.0, compute_together(model, data, times=5) / found.compute_s)
     recipes = [one.recipe for one in candidates(WORKERS, names=names)]
-    dist.barrier()
-    coded = with_codings(found, model, recipes, workers=WORKERS, clock=time.process_time)
+    tries = []
+    for _ in range(TRIES):
+        before_s = compute_together(model, data, times=1)
+        timed = codings(model, data, recipes, found)
+        tries.append(coded(found, timed, (before_s + compute_together(model, data, times=1)) / 2).codings)
     tiny = nn.Linear(1, 1)
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
-        large = int(min(4 << 20, link.bytes_per_s / 10)) // 1024 * 1024
-        costs = calibrate(wire._worker.transport, slow=slow, large_nbytes=large, between=partial(passes, model, data))
-    factor = WORKERS / (os.cpu_count() or 1) / slow  # what keeps a core busy for c takes c·workers ÷ cores
-    codings = {key: slower(coding, factor) for key, coding in coded.codings.items()}
-    return coded.but(slowdown={1: 1.0, WORKERS: slow}, overheads=costs, codings=codings)
-
-
-def passes(model: nn.Module, data: tuple[Tensor, Tensor]) -> None:
-    """Forward and backward pass."""
-    F.cross_entropy(model(data[0]), data[1]).backward()
-    model.zero_grad()
-
-
-def together(model: nn.Module, data: tuple[Tensor, Tensor]) -> float:
-    """Forward and backward pass of all workers at once: the usual mean."""
-    times = []
-    for _ in range(8):
-        dist.barrier()
-        start = time.perf_counter()
-        F.cross_entropy(model(data[0]), data[1]).backward()
-        times.append(common(time.perf_counter() - start))
-    return statistics.median(times[1:])
+        costs = messages(wire._worker.transport, link, found, model, data)
+    usual = {key: medians([one[key] for one in tries]) for key in tries[0]}
+    return found.but(slowdown={1: 1.0, WORKERS: slow}, overheads=costs, codings=usual)
 
 
 def measured(row: dict[str, Any], width: int) -> list[float]:
@@ -155,13 +137,6 @@ def measured(row: dict[str, Any], width: int) -> list[float]:
         found = [steps(count) for _ in range(1 if once > ROUNDS * ROUND_S else ROUNDS)]
         wire.drain()
     return found
-
-
-def common(value: float) -> float:
-    """The mean over ranks."""
-    heard = torch.tensor(value, dtype=torch.float64)
-    dist.all_reduce(heard)
-    return float(heard) / WORKERS
 
 
 def agreed(profile: Profile, link: Link, names: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@
     python -m benchmarks.predict --only loopback-plain,1gbit-served      these again; --anew: all of them again
 
 In each case four workers profile one network together, measure what messages and codecs cost, and then train with every
-recipe in turn, in short rounds; how fast the machine is at the moment is measured before each round. The prediction is
-that of `tightwire.plan.cost.predict` with the stated link. Needs root for the lab.
+recipe in turn, in short rounds; how fast the machine is at the moment is measured before and after each round. The
+prediction is that of `tightwire.plan.cost.predict` with the stated link. Needs root for the lab.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from torch import nn
 from torch.nn import functional as F
 
 import tightwire as tw
+from benchmarks.costs import coded, codings, medians, messages
 from benchmarks.harness import RESULTS, in_processes, write
-from benchmarks.pace import common, compute_together, waiting_for_the_last
+from benchmarks.pace import common, compute_together, in_the_long_run, keeping_step
 from benchmarks.predict_plot import draw
 from tightwire.algebra.recipe import AnyRecipe, leaves
 from tightwire.links.malloc import keep_memory
-from tightwire.plan.calibrate import calibrate, with_asking
+from tightwire.plan.calibrate import with_asking
 from tightwire.plan.cluster import PERFECT, Cluster, Link, flat, parse_link
-from tightwire.plan.codings import with_codings
 from tightwire.plan.cost import predict
 from tightwire.plan.measure import profile_model
-from tightwire.plan.profile import Coding, Profile
+from tightwire.plan.profile import Profile
 from tightwire.recipes.catalogue import by_name
 
 WORKERS, BATCH, WIDTH, TAU = 4, 192, 640, 4
@@ -97,25 +97,17 @@ def together_profiled(asking: bool, link: Link) -> Profile:
     profile = alone(partial(profile_model, model, (x, y), F.cross_entropy, sgd(model), name="mlp", repeats=11))
     mean = compute_together(model, (x, y), times=5) / profile.compute_s
     pair = compute_together(model, (x, y), times=3, who=2) / profile.compute_s
-    sync_s = waiting_for_the_last(model, (x, y))
+    sync_s = keeping_step(model, (x, y))
     tiny = nn.Linear(1, 1)
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
-        large = int(min(4 << 20, link.bytes_per_s / 10))
-        costs = calibrate(transport, slow=mean, large_nbytes=large // 1024 * 1024, between=partial(passes, model))
+        costs = messages(transport, link, profile, model, batch())
         costs = with_asking(costs, transport, link, numel=profile.nparams, rounds=3) if asking else costs
     slowdown = {1: 1.0, 2: min(pair, mean), WORKERS: mean}
     quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
-    rest = statistics.median(step_s * profile.compute_s / pace_s for pace_s, step_s in quiet["rounds"])
+    rest = statistics.median(core_s * profile.compute_s / pace_s for pace_s, _, core_s in quiet["rounds"])
     rest_s = max(0.0, rest - profile.compute_s - profile.update_s)
     return profile.but(slowdown=slowdown, overheads=replace(costs, step_s=rest_s, sync_s=sync_s))
-
-
-def passes(model: nn.Module) -> None:
-    """Forward and backward pass of a batch."""
-    x, y = batch()
-    F.cross_entropy(model(x), y).backward()
-    model.zero_grad()
 
 
 def sgd(model: nn.Module) -> torch.optim.Optimizer:
@@ -134,29 +126,6 @@ def alone(work: Callable[[], Profile]) -> Profile:
     return found
 
 
-def coded(recipe: AnyRecipe, profile: Profile) -> Profile:
-    """With what the recipe's codecs cost when all are at work: what keeps a core busy for c takes c·workers ÷ cores."""
-    model, (x, y) = network(), batch()
-    F.cross_entropy(model(x), y).backward()
-    before_s = compute_together(model, (x, y), times=1)
-    found = with_codings(profile, model, [recipe], workers=WORKERS, repeats=4, clock=time.process_time)
-    pace_s = (before_s + compute_together(model, (x, y), times=1)) / 2  # how fast the machine was meanwhile
-    factor = WORKERS / (os.cpu_count() or 1) * profile.compute_s / pace_s
-    return profile.but(codings={key: averaged(slower(coding, factor)) for key, coding in found.codings.items()})
-
-
-def averaged(coding: Coding) -> Coding:
-    """The mean over ranks."""
-    return replace(coding, encode_s=common(coding.encode_s), decode_s=common(coding.decode_s),
-                   settle_s=common(coding.settle_s))  # fmt: skip
-
-
-def slower(coding: Coding, factor: float) -> Coding:
-    """Times by a factor."""
-    return replace(coding, encode_s=factor * coding.encode_s, decode_s=factor * coding.decode_s,
-                   settle_s=factor * coding.settle_s)  # fmt: skip
-
-
 def at_pace(profile: Profile, compute_s: float) -> Profile:
     """The profile as fast as the machine is now."""
     factor = compute_s / (profile.compute_s * profile.slowed(WORKERS))
@@ -164,8 +133,10 @@ def at_pace(profile: Profile, compute_s: float) -> Profile:
     return profile.but(slowdown={k: v * factor for k, v in profile.slowdown.items()}, overheads=costs)
 
 
-def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
-    """Steps of all workers with one recipe, in rounds: how fast the machine was just before, and seconds of a step."""
+def measure(name: str, recipe: AnyRecipe, timed: Callable[[], Any] = dict) -> dict[str, Any]:
+    """Steps of all workers with one recipe, in rounds: how fast the machine was around it, seconds of a step, and what
+    all cores together were busy for it. ``timed`` is done after each round: memory too is not always equally fast.
+    """
     model, probe = network(), network()
     split = getattr(getattr(recipe, "split", None), "stages", 1) > 1
     x, y = batch(WORKERS if split else 1)
@@ -174,27 +145,33 @@ def measure(name: str, recipe: AnyRecipe) -> dict[str, Any]:
         lead = 2 * WORKERS if split else LEAD * period if served(recipe) or gossips else 0  # the barrier is forgotten
         least = 2 * WORKERS if split else GOSSIPS if gossips else LEAST if lead else 1
 
-        def steps(count: int) -> float:
+        def steps(count: int) -> tuple[float, float]:
             dist.barrier()
-            start = 0.0
+            start = core = 0.0
             for number in range(lead + count):
                 if number == lead:
-                    start = time.perf_counter()
+                    start, core = time.perf_counter(), time.process_time()
                 wire.batch(x, y, F.cross_entropy)
                 wire.step()
-            return (time.perf_counter() - start) / count
+            took, worked = time.perf_counter() - start, time.process_time() - core
+            return common(took) / count, in_the_long_run(worked / count, WORKERS)
 
         steps(1 + period + 2 * WORKERS * split)
-        once = common(steps(period))
+        once, _ = steps(period)
         count = period * max(least, round(ROUND_S / once / period))
         several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
-        rounds = [(compute_together(probe, batch(), times=1), common(steps(count))) for _ in range(several)]
+        rounds, also, pace_s = [], [], compute_together(probe, batch(), times=1)
+        for _ in range(several):
+            before_s, (step_s, core_s) = pace_s, steps(count)
+            also.append(timed())
+            pace_s = compute_together(probe, batch(), times=1)
+            rounds.append(((before_s + pace_s) / 2, step_s, core_s))
         settled(once)
         sent = common((wire.ledger.tx_bytes - before) / (several * (lead + count)))
         wire.drain()
-    return {"rounds": rounds, "tx_nbytes": sent, "steps": several * count}
+    return {"rounds": rounds, "timed": also, "tx_nbytes": sent, "steps": several * count}
 
 
 def served(recipe: AnyRecipe) -> bool:
@@ -211,10 +188,11 @@ def settled(step_s: float) -> None:
 
 def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dict[str, Any]:
     """One recipe: measured, predicted for the pace of each round, and how far they are usually apart."""
-    profile = coded(recipe, profile)
-    measured = measure(name, recipe)
-    said = [predict(recipe, at_pace(profile, pace_s), cluster, WORKERS) for pace_s, _ in measured["rounds"]]
-    steps = [step_s for _, step_s in measured["rounds"]]
+    measured = measure(name, recipe, partial(codings, network(), batch(), [recipe], profile))
+    paces = [pace_s for pace_s, _, _ in measured["rounds"]]
+    seen = [coded(profile, *then) for then in zip(measured["timed"], paces, strict=True)]
+    said = [predict(recipe, at_pace(*then), cluster, WORKERS) for then in zip(seen, paces, strict=True)]
+    steps = [step_s for _, step_s, _ in measured["rounds"]]
     error = statistics.median(one.step_s / step_s - 1 for one, step_s in zip(said, steps, strict=True))
     usual = sorted(said, key=lambda one: one.step_s)[len(said) // 2]
     tx = measured["tx_nbytes"]
@@ -223,8 +201,9 @@ def row(name: str, recipe: AnyRecipe, profile: Profile, cluster: Cluster) -> dic
         "steps": measured["steps"], "rounds": measured["rounds"], "measured_tx": tx, "predicted_tx": usual.tx_nbytes,
         "tx_error": usual.tx_nbytes / tx - 1 if tx else 0.0, "bottleneck": usual.bottleneck,
         "parts": asdict(usual.parts),
-        "codings": {key: asdict(one) for key, one in profile.codings.items()},
-        "pace_s": statistics.median(pace for pace, _ in measured["rounds"]),
+        "codings": {key: asdict(medians([one.codings[key] for one in seen])) for key in seen[0].codings},
+        "pace_s": statistics.median(paces),
+        "cores_busy": statistics.median(core_s / step_s for _, step_s, core_s in measured["rounds"]),
     }  # fmt: skip
 
 

@@ -83,6 +83,21 @@ def test_waiting_for_a_message_needs_no_core() -> None:
     assert works.step_s == pytest.approx(2 * (0.35 + 6 * 0.05)) and works.bottleneck == "cores"
 
 
+def test_what_hides_slows_the_passes_down() -> None:
+    deep = made_profile({"first": (100, 100), "last": (100, 100)}, forward_s=0.0, backward_s=1.0, batch=8)
+    shared = deep.but(overheads=Overheads(native_s=0.05, native_core_s=0.01), slowdown={1: 1.0, 4: 2.0})
+    wire = flat(Link(0.0, 1e12), cores=2, sharing=4)
+    said = predict(by_name("sync-sgd", grain="tensor"), shared, wire, 4)
+    assert said.step_s == pytest.approx(2 * (1.0 + 6 * 0.01 + 6 * 0.05)), "one bucket takes cores, the other is seen"
+
+
+def test_native_software_hides_behind_the_wire() -> None:
+    slow = flat(Link(0.0, BYTES_PER_S))  # 10 ms a round
+    for native_s, step_s in ((0.0, 0.35 + 0.06), (0.005, 0.35 + 0.06), (0.02, 0.35 + 0.12)):
+        said = predict(by_name("sync-sgd"), profile(overheads=Overheads(native_s=native_s)), slow, 4)
+        assert said.step_s == pytest.approx(step_s)
+
+
 def test_the_phase_that_holds() -> None:
     both = phases((100, by_name("sync-sgd")), (forever, by_name("local-sgd", tau=10)))
     early, late = (predict(both, profile(), WIRE, 4, step=step) for step in (0, 100))

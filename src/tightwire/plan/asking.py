@@ -121,8 +121,9 @@ class Client:
         self._read = [0] * len(shards.desks)
         self._heard = [Gate() for _ in shards.desks]
         self._got_center = [False] * len(shards.desks)
-        apart = [keeper != rank for keeper in shards.keepers]
-        self._beside = [there and sum(apart) > 1 for there in apart]
+        self._apart = [keeper != rank for keeper in shards.keepers]
+        self._beside = [there and sum(self._apart) > 1 for there in self._apart]
+        self._ahead = [shard for shard, beside in enumerate(self._beside) if beside]
         stage = shards.stage
         profile = stage.setting.profile
         coding = profile.coding(*self.way.recipe.up)
@@ -133,20 +134,24 @@ class Client:
         self._decode_s = 2 * copies
         self._asking = costs.ask_s > 0 or costs.ask_byte_s > 0
         self._speaks = rank in self.way.speakers
+        self._alone = self._speaks and self.way.leaf.inner is None
         adopt = self.way.recipe.adopt
         self._looks_first = adopt.looks == "before" and self.way.recipe.send.needs_center
 
     def meet(self, step: int) -> Process:
         """Push and pull what is due."""
         due = self.way.recipe.schedule.due(step)
+        return self._deal(due, step) if self._alone else self._grouped(due, step)
+
+    def _grouped(self, due: Due, step: int) -> Process:
+        """The group adds up, one of it asks, and all hear."""
         if not (due.push or due.pull):
             return
-        if self.way.leaf.inner is not None and due.push:
+        if due.push:
             yield from self._run((step, self.way.number, 0), inner_stages(self.way, self.shards.stage.setting, "up"))
         if self._speaks:
             yield from self._deal(due, step)
-        if self.way.leaf.inner is not None:
-            yield from self._run((step, self.way.number, 1), inner_stages(self.way, self.shards.stage.setting, "down"))
+        yield from self._run((step, self.way.number, 1), inner_stages(self.way, self.shards.stage.setting, "down"))
 
     def leave(self) -> None:
         """Nobody need wait for this worker."""
@@ -154,6 +159,8 @@ class Client:
             self.shards.answer(shard, desk.leave(self.rank))
 
     def _deal(self, due: Due, step: int) -> Process:
+        if not (due.push or due.pull):
+            return
         if (due.pull and not due.push) or (due.push and self._looks_first):
             yield from self._ask_all(step, push=False, pull=True)
             yield from self._work("decode", self._decode_s, step)
@@ -171,40 +178,41 @@ class Client:
         return self.caches and all(schedule.fresh(step + 1, read) for read in self._read)  # type: ignore[attr-defined]
 
     def _ask_all(self, step: int, *, push: bool, pull: bool) -> Process:
-        for shard, beside in enumerate(self._beside):
-            if beside:
-                yield from self._ask(shard, step, push=push, pull=pull)
-        for shard, beside in enumerate(self._beside):
-            if not beside:
-                yield from self._ask(shard, step, push=push, pull=pull)
-            yield from self._wait(shard, step)
+        """Ask every shard and hear its answer. Thousands do this: few generators, nested as little as can be."""
+        stage = self.shards.stage
+        for shard in self._ahead:
+            if self._asking:
+                yield from self._handle(shard, step, push, up=True)
+            self._ask(shard, step, push=push, pull=pull)
+        for shard, remote in enumerate(self._apart):
+            if not self._beside[shard]:
+                if remote and self._asking:
+                    yield from self._handle(shard, step, push, up=True)
+                self._ask(shard, step, push=push, pull=pull)
+            start = stage.engine.now
+            yield self._heard[shard]
+            stage.note(self.rank, "wait", start, step)
+            if remote:
+                self._count(shard, self.shards.down_nbytes if self._got_center[shard] else 0, up=False)
+                if self._asking:
+                    yield from self._handle(shard, step, self._got_center[shard], up=False)
 
-    def _ask(self, shard: int, step: int, *, push: bool, pull: bool) -> Process:
-        shards, stage = self.shards, self.shards.stage
-        costs = stage.setting.profile.overheads
-        up = shards.up_nbytes if push else 0
-        remote = shards.keepers[shard] != self.rank
+    def _handle(self, shard: int, step: int, full: bool, *, up: bool) -> Process:
+        """What software does for a question or an answer, with or without its bytes."""
+        costs, shards = self.shards.stage.setting.profile.overheads, self.shards
+        nbytes = (shards.up_nbytes if up else shards.down_nbytes) if full else 0
+        return self._work("send", costs.ask_s / 2 + costs.ask_byte_s * nbytes, step)
+
+    def _ask(self, shard: int, step: int, *, push: bool, pull: bool) -> None:
+        shards = self.shards
         request = Request(Meta(self.rank, step, self._versions[shard]), push, pull, self)
-        if remote and self._asking:
-            yield from self._work("send", costs.ask_s / 2 + costs.ask_byte_s * up, step)
         self._heard[shard] = Gate()
-        if remote:
+        if self._apart[shard]:
+            up = shards.up_nbytes if push else 0
             self._count(shard, up, up=True)
-            stage.network.send(self.rank, shards.keepers[shard], up, shards.take, (shard, request))
+            shards.stage.network.send(self.rank, shards.keepers[shard], up, shards.take, (shard, request))
         else:
             shards.take((shard, request))
-
-    def _wait(self, shard: int, step: int) -> Process:
-        shards, stage = self.shards, self.shards.stage
-        costs = stage.setting.profile.overheads
-        remote, start = shards.keepers[shard] != self.rank, stage.engine.now
-        yield self._heard[shard]
-        stage.note(self.rank, "wait", start, step)
-        down = shards.down_nbytes if self._got_center[shard] else 0
-        if remote:
-            self._count(shard, down, up=False)
-        if remote and self._asking:
-            yield from self._work("send", costs.ask_s / 2 + costs.ask_byte_s * down, step)
 
     def _count(self, shard: int, nbytes: int, *, up: bool) -> None:
         """Bytes that cross a socket, by whoever sends and gets them."""

@@ -26,7 +26,7 @@ from tightwire.plan.stopwatch import Clock, Stopwatch
 from tightwire.run.parcel import pack
 from tightwire.run.ranges import Pieces
 
-_ENOUGH = 1 << 22  # elements: larger models are measured on a part of their tensors
+_ENOUGH = 1 << 21  # elements: larger models are measured on a part of their tensors
 _EPOCHS = 1e9  # past every warm-up
 _SETTLING, _SETTLING_S = 10, 0.05  # steps that do not count at most, and seconds after which no more are taken
 Timed = tuple[float, float, float, int]
@@ -111,14 +111,15 @@ def _capacity(codec: Codec, x: Bucket, recipe: Recipe, at: At) -> int:
 
 
 def _some(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The first tensors that are enough to measure."""
+    """The first tensors that are enough to measure, without those that alone would be far more; one in any case."""
+    learning = [(canonical(name), p) for name, p in model.named_parameters() if p.requires_grad]
     found: dict[str, nn.Parameter] = {}
     numel = 0
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and numel < _ENOUGH:
-            found[canonical(name)] = parameter
+    for name, parameter in learning:
+        if numel < _ENOUGH and numel + parameter.numel() <= 2 * _ENOUGH:
+            found[name] = parameter
             numel += parameter.numel()
-    return found
+    return found or dict(learning[:1])
 
 
 def _fill(x: Bucket, tensors: dict[str, nn.Parameter], codec: Codec, samples: int) -> None:

@@ -7,7 +7,8 @@
 
     step = max(compute + exposed + update,  all that a core must do)
 
-The second is what counts where workers share cores: what hides behind a computation still needs a core. A job is a sum
+Where workers share cores, what hides behind a computation still needs a core: while a job runs, the passes advance by
+the share of the cores that it leaves them (`beside`). A job is a sum
 of α–β–γ prices of the runtime's own transfers (`plan.jobs`, `plan.moves`). Exchanges every τ steps count 1/τ.
 """
 
@@ -74,12 +75,12 @@ def predict_together(name: str, ways: Sequence[Way], setting: Setting) -> Predic
     nbytes = (exposed.nbytes + after.nbytes) / workers
     if busy > parts.total_s and cluster.cores is not None:
         parts = replace(parts, exchange_s=parts.exchange_s + busy - parts.total_s)
-        return _prediction(name, setting, _with_the_last(parts, early, late, setting), "cores", nbytes)
-    return _prediction(name, setting, _with_the_last(parts, early, late, setting), parts.largest, nbytes)
+        return _prediction(name, setting, _in_step(parts, early, late, setting), "cores", nbytes)
+    return _prediction(name, setting, _in_step(parts, early, late, setting), parts.largest, nbytes)
 
 
-def _with_the_last(parts: Parts, early: Sequence[Way], late: Sequence[Way], setting: Setting) -> Parts:
-    """Who shares cores is not served evenly: at every exchange all wait for the last."""
+def _in_step(parts: Parts, early: Sequence[Way], late: Sequence[Way], setting: Setting) -> Parts:
+    """Who shares cores and keeps step wants the same memory at the same moment: a pass before an exchange is slower."""
     if setting.cluster.cores is None:
         return parts
     often = max([1.0 if early else 0.0, *(1 / way.push_every for way in late)])
@@ -96,13 +97,37 @@ def _prediction(name: str, setting: Setting, parts: Parts, bottleneck: Bottlenec
 def _overlapped(early: Sequence[Way], setting: Setting, slow: float, pace: float, passes_s: float) -> Spent:
     """Buckets that leave during the backward pass, and what of them is exposed after it."""
     queue = sorted(((way, load) for way in early for load in way.loads), key=lambda entry: -entry[1].place)
-    total, end = Spent(), 0.0
+    total, jobs = Spent(), list[Job]()
     forward_s = passes_s - setting.profile.backward_s * pace
     for way, load in queue:
         spent = stages_s(job_of(way, load, setting), setting, slow)
-        end = max(end, forward_s + load.ready_s * pace) + spent.seconds + setting.profile.overheads.job_s * slow
+        lasts = spent.seconds + setting.profile.overheads.job_s * slow
+        jobs.append(Job(forward_s + load.ready_s * pace, lasts, spent.busy_s * slow if setting.shares_cores else 0.0))
         total += spent
-    return total.shown(max(0.0, end - passes_s))
+    return total.shown(beside(jobs, passes_s) - passes_s)
+
+
+@dataclass(frozen=True)
+class Job:
+    """It may begin when the passes have come so far; how long it lasts, and what of that all cores must do for it."""
+
+    ready_s: float
+    seconds: float
+    busy_s: float = 0.0
+
+
+def beside(jobs: Sequence[Job], passes_s: float) -> float:
+    """When the passes and all jobs are over, if jobs run one after another and take the cores they need.
+
+    >>> beside([Job(1.0, 3.0)], 4.0), beside([Job(1.0, 3.0, 3.0)], 4.0), beside([Job(4.0, 3.0, 3.0)], 4.0)
+    (4.0, 7.0, 7.0)
+    """
+    now = done = 0.0  # the time, and how far the passes are
+    for job in jobs:
+        now, done = now + max(0.0, job.ready_s - done), max(done, job.ready_s)
+        left = max(0.0, job.seconds - job.busy_s)
+        now, done = now + job.seconds, min(passes_s, done + left)
+    return now + max(0.0, passes_s - done)
 
 
 def _averaged(way: Way, setting: Setting, slow: float, passes_s: float) -> Spent:
@@ -114,7 +139,10 @@ def _averaged(way: Way, setting: Setting, slow: float, passes_s: float) -> Spent
         moved = 3 * load.spec.nbytes * costs.add_byte_s  # fill the bucket, move the centre, adopt it
         total += spent + Spent((moved + costs.job_s) * slow, decode_s=moved * slow, busy_s=moved)
     ahead = way.plain and way.recipe.schedule.due(way.push_every - 1).before_local
-    return total.shown(max(0.0, total.seconds - (passes_s if ahead else 0.0)))
+    if not ahead:
+        return total.shown(total.seconds)
+    job = Job(0.0, total.seconds, total.busy_s * slow if setting.shares_cores else 0.0)
+    return total.shown(beside([job], passes_s) - passes_s)
 
 
 def stages_s(stages: Sequence[Stage], setting: Setting, slow: float) -> Spent:

@@ -79,6 +79,11 @@ class Setting:
         """The moment, seen by the first worker."""
         return At(self.step, epochs=1e9, lr=0.1, world=World(0, self.workers, hosts=self.cluster.hosts(self.workers)))
 
+    @property
+    def shares_cores(self) -> bool:
+        """Whether workers have cores in common: what one does then takes time from the others."""
+        return self.cluster.cores is not None
+
     def inside(self, members: Ranks) -> World:
         """The world as a group of its own sees it."""
         hosts = self.cluster.hosts(self.workers)

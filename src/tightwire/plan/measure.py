@@ -23,6 +23,7 @@ from tightwire.plan.profile import Layer, Profile, TensorShape
 from tightwire.plan.stopwatch import Stopwatch
 
 LossFn = Callable[[Tensor, Any], Tensor]
+_PAIRS = 5  # usual batch and larger one, one after the other
 _LARGER = 4  # times the batch: where a split model, which sees the batches of all workers, is measured as well
 
 
@@ -67,10 +68,11 @@ def _profile(
         for n, p in model.named_parameters()
         if p.requires_grad
     )
-    samples = _samples(batch[0])
+    more = _larger(model, batch, loss_fn, stepper, watch)
     return Profile(
-        name, str(device), samples, tensors, layers, forward_s, backward_s, update_s,
-        sequential=isinstance(model, nn.Sequential), batches=_larger(model, batch, loss_fn, stepper, watch),
+        name, str(device), _samples(batch[0]), tensors, layers, forward_s, backward_s, update_s,
+        sequential=isinstance(model, nn.Sequential),
+        batches={samples: factor * (forward_s + backward_s) for samples, factor in more.items()},
     )  # fmt: skip
 
 
@@ -91,13 +93,20 @@ def _run(
 def _larger(
     model: nn.Module, batch: tuple[Any, Any], loss_fn: LossFn, stepper: torch.optim.Optimizer, watch: Stopwatch
 ) -> dict[int, float]:
-    """Forward and backward pass of a larger batch, for models that a split can cut."""
+    """By what factor a larger batch takes longer, for models that a split can cut.
+
+    Each time right after the usual batch: a machine that is faster or slower than a moment ago is so for both.
+    """
     x, y = batch
     if not (isinstance(model, nn.Sequential) and isinstance(x, Tensor) and isinstance(y, Tensor)):
         return {}
     larger = (torch.cat([x] * _LARGER), torch.cat([y] * _LARGER))
-    runs = [_run(model, larger, loss_fn, stepper, watch) for _ in range(3)][1:]
-    return {_LARGER * _samples(x): min(forward + backward for forward, backward, _ in runs)}
+
+    def passes_s(of: tuple[Any, Any]) -> float:
+        return sum(_run(model, of, loss_fn, stepper, watch)[:2])
+
+    pairs = [(passes_s(batch), passes_s(larger)) for _ in range(_PAIRS + 1)][1:]
+    return {_LARGER * _samples(x): statistics.median(more / max(usual, 1e-12) for usual, more in pairs)}
 
 
 def _samples(x: Any) -> int:

@@ -1,7 +1,9 @@
 """What a list of transfers costs: α for every round, β at the busiest port, γ for what is added.
 
     round = α + messages·o + max(bytes at the busiest port ÷ B, bytes of the busiest rank · t) + added bytes · γ
+    round = α + max(bytes at the busiest port ÷ B, messages·o + bytes of the busiest rank · t)     where it is native
 
+A native collective cuts its parts in two and handles one while the other is on the wire, so its software hides there.
 Rounds follow each other, because a transfer may carry what the round before has brought. On a ring this is the
 textbook's 2(P−1)·α + 2(P−1)/P·n·β + (P−1)/P·n·γ (Patarasu & Yuan 2009), and likewise for every other graph: nothing
 here knows which graph it is given.
@@ -169,7 +171,8 @@ def price(
         add_s = costs.add_byte_s if r.adds and not native else 0.0
         factor = slow(r.active)
         software = factor * (r.messages * message_s + mine * add_s)
-        seconds += r.times * (latency + software + max(wire, factor * byte_s * mine))
+        moving = factor * byte_s * mine
+        seconds += r.times * (latency + (max(wire, software + moving) if native else software + max(wire, moving)))
         busy += r.times * (r.all_messages * core_s + everyones * (byte_s + add_s))
         nbytes += r.times * everyones
     return Price(seconds, busy, nbytes)

@@ -98,7 +98,11 @@ class Player:
                 yield from self.work("compute", (left + load.ready_s - passed) * factor, step)
                 left, passed = 0.0, load.ready_s
             jobs.append(self._launch(way, load, step))
-        yield from self.work("compute", (left + profile.backward_s - passed) * factor, step)
+        start, seconds = self.stage.engine.now, (left + profile.backward_s - passed) * factor
+        if seconds > 0:
+            yield self.stage.busy(self.rank, seconds)
+        self.stage.computing_s += self.stage.engine.now - start
+        self.stage.note(self.rank, "compute", start, step)
 
     def work(self, kind: str, seconds: float, step: int) -> Process:
         """Compute for a while."""
@@ -192,7 +196,9 @@ class Player:
             start = self.stage.engine.now
             sends = [t for t in all_sends if move.nbytes(t) > 0]
             comes = [t for t in all_comes if move.nbytes(t) > 0]
-            yield self.stage.busy(self.rank, message_s * max(len(sends), len(comes)))
+            handled = message_s * max(len(sends), len(comes))
+            if not move.native:  # which handles one part while another is on the wire
+                yield self.stage.busy(self.rank, handled)
             gate = self.stage.gate((key, number, self.rank))
             gate.needed += len(sends) + len(comes)
             for t in sends:
@@ -200,7 +206,7 @@ class Player:
             out, into = (sum(map(move.nbytes, some)) for some in (sends, comes))
             self.stage.tx[self.rank] += out
             self.stage.rx[self.rank] += into
-            yield self.stage.busy(self.rank, byte_s * max(out, into))
+            yield self.stage.busy(self.rank, byte_s * max(out, into) + (handled if move.native else 0.0))
             yield gate
             del self.stage.mail[key, number, self.rank]
             added = sum(move.nbytes(t) for t in comes if t.op == "add")

@@ -85,7 +85,7 @@ class Overheads:
     step_s: float = 0.0  # whatever else a step does
     message_core_s: float = 0.0  # of message_s, what keeps a core busy; the rest is waiting for threads to wake
     native_core_s: float = 0.0  # likewise of native_s
-    sync_s: float = 0.0  # what the last of those who share cores comes later than their mean
+    sync_s: float = 0.0  # what passes take longer where workers who share cores keep step with each other
 
 
 @dataclass(frozen=True)
