@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ _POLL_S = 0.05
 _LAST_WORDS_S = 30.0  # after one worker failed, how long the others may take to notice and say whom they miss
 
 
-def preload() -> None:
-    """Have the fork server load what workers need."""
+def preload(*, now: bool = False) -> None:
+    """Have the fork server load what workers need: with the first of them, or now, beside what else is done."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOAD)
+    if now:
+        forkserver.ensure_running()
 
 
 def fork(work: Callable[..., None], *args: Any, env: Mapping[str, str], log: Path) -> BaseProcess:

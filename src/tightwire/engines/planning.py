@@ -11,6 +11,7 @@ import torch
 
 from tightwire.engines.calibration import overheads_here
 from tightwire.engines.example import Example, find_example, loss
+from tightwire.engines.forked import preload
 from tightwire.plan.advice import Plan
 from tightwire.plan.breakeven import sweep
 from tightwire.plan.candidates import candidates
@@ -98,6 +99,7 @@ def find_profile(config: PlanConfig, told: Told = lambda text: None) -> tuple[Pr
     if config.profile is not None:
         return Profile.load(config.profile), None
     told(f"timing {config.model} on this machine")
+    preload(now=True)  # what the two workers load, who measure messages later
     example = find_example(
         config.model, batch=config.batch, data=config.data, data_folder=config.data_folder, device=config.device
     )

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-from tightwire.plan.jobs import Move, Setting, Stage, job_of
+from tightwire.plan.jobs import Move, Setting, Stage, kept_job_of
 from tightwire.plan.layout import Way
 from tightwire.plan.moves import price, rounds_of
 from tightwire.plan.prediction import Bottleneck, Parts, Prediction, serial_step_s, slowness
@@ -100,7 +100,7 @@ def _overlapped(early: Sequence[Way], setting: Setting, slow: float, pace: float
     total, jobs = Spent(), list[Job]()
     forward_s = passes_s - setting.profile.backward_s * pace
     for way, load in queue:
-        spent = stages_s(job_of(way, load, setting), setting, slow)
+        spent = stages_s(kept_job_of(way, load, setting), setting, slow)
         lasts = spent.seconds + setting.profile.overheads.job_s * slow
         jobs.append(Job(forward_s + load.ready_s * pace, lasts, spent.busy_s * slow if setting.shares_cores else 0.0))
         total += spent
@@ -135,7 +135,7 @@ def _averaged(way: Way, setting: Setting, slow: float, passes_s: float) -> Spent
     costs = setting.profile.overheads
     total = Spent()
     for load in way.loads:
-        spent = stages_s(job_of(way, load, setting), setting, slow)
+        spent = stages_s(kept_job_of(way, load, setting), setting, slow)
         moved = 3 * load.spec.nbytes * costs.add_byte_s  # fill the bucket, move the centre, adopt it
         total += spent + Spent((moved + costs.job_s) * slow, decode_s=moved * slow, busy_s=moved)
     ahead = way.plain and way.recipe.schedule.due(way.push_every - 1).before_local

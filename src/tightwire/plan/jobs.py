@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, cast
 
 from tightwire.algebra.codec import Codec, UsesFactors
 from tightwire.algebra.exchange import Exchange, Switches, Transfer, part_edges
@@ -103,6 +103,14 @@ def job_of(way: Way, load: Load, setting: Setting) -> list[Stage]:
         for groups in _alike(way.groups):
             stages.append(Move(broadcast_of(len(groups[0])), (0, load.spec.nbytes), groups))
     return [stage for stage in stages if not isinstance(stage, Work) or stage.seconds > 0]
+
+
+def kept_job_of(way: Way, load: Load, setting: Setting) -> Sequence[Stage]:
+    """The same, made once for all bandwidths: nothing of it depends on them."""
+    key = (load.label, id(setting.profile), setting.cluster.native, setting.step)
+    if key not in way.jobs:
+        way.jobs[key] = setting.profile, job_of(way, load, setting)  # what lives keeps its identity
+    return cast("Sequence[Stage]", way.jobs[key][1])
 
 
 def up_nbytes(codec: Codec, spec: Spec, coding: Coding, at: At, *, samples: int = 0) -> int:

@@ -7,7 +7,7 @@ buckets here, from shapes on torch's meta device.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, islice
 from typing import Literal
@@ -48,6 +48,7 @@ class Way:
     groups: tuple[tuple[int, ...], ...]  # of the inner tier
     speakers: tuple[int, ...]
     number: int
+    jobs: dict[tuple[object, ...], tuple[object, object]] = field(default_factory=dict)  # `plan.jobs.kept_job_of`
 
     @property
     def recipe(self) -> Recipe:

@@ -23,7 +23,7 @@ from tightwire.plan.profile import Layer, Profile, TensorShape
 from tightwire.plan.stopwatch import Stopwatch
 
 LossFn = Callable[[Tensor, Any], Tensor]
-_PAIRS = 5  # usual batch and larger one, one after the other
+_PAIRS = 3  # usual batch and larger one, one after the other
 _LARGER = 4  # times the batch: where a split model, which sees the batches of all workers, is measured as well
 
 
