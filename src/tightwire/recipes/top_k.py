@@ -9,6 +9,7 @@ Your optimizer's momentum acts on what arrives. `dgc` accumulates velocity inste
 
 from __future__ import annotations
 
+from tightwire.algebra.grain import whole
 from tightwire.algebra.knob import Knob
 from tightwire.algebra.recipe import Recipe
 from tightwire.codecs.levels import Width
@@ -21,8 +22,12 @@ from tightwire.recipes.sync_sgd import sync_sgd
 
 
 def top_k(density: Knob = 0.01, *, values: Width = "float32", gaps: Gaps = "16bit") -> Recipe:
-    """The largest ``density`` of each tensor; ``values`` and ``gaps`` say in which bytes."""
-    return recipe("top-k", memory=residual(), codec=topk(density, values=values, gaps=gaps), exchange=gather())
+    """The largest ``density`` of each tensor; ``values`` and ``gaps`` say in which bytes.
+
+    All tensors travel in one message: what little is sent hides nothing behind the backward pass, and messages cost.
+    """
+    codec = topk(density, values=values, gaps=gaps)
+    return recipe("top-k", memory=residual(), codec=codec, exchange=gather(), grain=whole())
 
 
 entry = RecipeEntry(
