@@ -124,6 +124,7 @@ class Elsewhere:
 import signal, subprocess, sys, time
 from tightwire.lab import Lab
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # so does what nohup starts
 LONG = "import time; time.sleep(60)"
 ESCAPE = "import os, time; os.fork() and os._exit(0); os.setsid(); print(os.getpid(), flush=True); time.sleep(60)"
 with Lab(2, "1gbit", grace_s=2.0) as lab:
