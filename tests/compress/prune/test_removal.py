@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tightwire.compress.errors import CompressError
-from tightwire.compress.prune.removal import remove_filters
+from tightwire.compress.prune.removal import remove_filters, renew_
 from tightwire.models import make
 
 torch_pruning = pytest.importorskip("torch_pruning")
@@ -110,3 +110,24 @@ def test_without_torch_pruning_a_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     )
     with pytest.raises(CompressError, match="pip install torch-pruning"):
         remove_filters(Concat(), torch.randn(1, 3, 8, 8), operations=0.5)
+
+
+def test_parameters_are_anew_and_what_was_tied_stays_tied() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model[0].bias.requires_grad_(False)
+    before = dict(model.named_parameters())
+    values = {name: parameter.detach().clone() for name, parameter in before.items()}
+    renew_(model)
+    after = dict(model.named_parameters())
+    assert after.keys() == before.keys() and model[1].weight is model[0].weight
+    for name, parameter in after.items():
+        assert parameter is not before[name] and torch.equal(parameter, values[name])
+        assert parameter.requires_grad == before[name].requires_grad
+
+
+def test_no_parameter_is_left_that_was_traced() -> None:
+    model = make("lenet-5", inputs=(1, 28, 28), classes=10)
+    before = {id(parameter): parameter for parameter in model.parameters()}  # kept, so that no id is used again
+    remove_filters(model, torch.zeros(1, 1, 28, 28), operations=0.9)
+    assert not before.keys() & {id(parameter) for parameter in model.parameters()}
