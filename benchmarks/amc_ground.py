@@ -26,6 +26,8 @@ from tightwire.compress.search.problem import Problem, Tried, best
 from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
 
+SOFT, TEMPERATURE = 0.7, 3.0  # what is pruned is taught by the reference, as in `benchmarks.shrink_recipes`
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -82,7 +84,7 @@ def settings(asked: Asked, epochs: float, lr: float, *, soft: float = 0.0) -> Tr
     """SGD with Nesterov momentum and a cosine; batch and decay go together, as lr · decay ÷ batch is what counts."""
     precision: Literal["bfloat16", "float32"] = "bfloat16" if asked.device == "cuda" else "float32"
     return Training(epochs=epochs, batch=512, optimizer="sgd", lr=lr, weight_decay=1e-3, soft=soft,
-                    precision=precision, seed=asked.seed)  # fmt: skip
+                    temperature=TEMPERATURE, precision=precision, seed=asked.seed)  # fmt: skip
 
 
 def make(name: str, asked: Asked) -> nn.Module:

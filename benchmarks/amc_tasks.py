@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.amc_fine import FIFTH, fine
-from benchmarks.amc_ground import Asked, Ready, figures, make, ready, save, searched, settings, trained
+from benchmarks.amc_ground import SOFT, Asked, Ready, figures, make, ready, save, searched, settings, trained
 from benchmarks.amc_summary import METHODS
 from tightwire.compress.retrain import Examples, evaluate, train
 from tightwire.compress.search.budget import Budget
@@ -91,7 +91,8 @@ def tune(asked: Asked, method: str) -> dict[str, Any]:
     assert isinstance(built.scorer, Channels)
     cut = built.scorer.cut(asked.row("search")["methods"][method]["levels"], built.example)
     before = evaluate(cut, data.test).accuracy
-    how = settings(asked, asked.tune_epochs, 0.1, soft=0.5)
+    del built  # its statistics take memory beside other tasks
+    how = settings(asked, asked.tune_epochs, 0.1, soft=SOFT)
     train(cut, data.train, how, teacher=model, keep=asked.kept(f"tune.{method}"))
     return {"seed": asked.seed, "method": method, "before": before, "test_accuracy": evaluate(cut, data.test).accuracy,
             "reference_accuracy": evaluate(model, data.test).accuracy,

@@ -37,6 +37,7 @@ class Replay:
         self._taken = 0
         self._place_B: Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._side: torch.cuda.Stream | None = None
         self._refused = False
 
     @property
@@ -58,8 +59,11 @@ class Replay:
         self._taken += 1
 
     def _aside(self, place_B: Tensor) -> None:
-        """As it stands, but not on the default stream, to which gradients would stay bound."""
-        side = torch.cuda.Stream(place_B.device)
+        """As it stands, but not on the default stream, to which gradients would stay bound.
+
+        On the same stream every time: memory is cached stream by stream.
+        """
+        side = self._side = self._side or torch.cuda.Stream(place_B.device)
         side.wait_stream(torch.cuda.current_stream(place_B.device))
         with torch.cuda.stream(side):
             self._step(place_B)
