@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from tightwire.kernels.codebook import PackedCodes
+    from tightwire.kernels.codebook_layout import PackedCodes
 
 _HOPPER = (9, 0)  # the compute capability from which on there are copies in bulk
 _HOPPER_SHARED_NBYTES = 227 << 10  # that a block may ask for
 _MAX_SHARED, _CARVEOUT, _DEPENDENT = 8, 9, 6  # numbers of the driver's attributes
-_TABLE_NBYTES, _PAD_NBYTES, _BARRIER_NBYTES = 32768, 64, 16
+_TABLE_NBYTES, _TILE_NBYTES, _BARRIER_NBYTES = 32768, 1024, 16
 MOST_VECTORS = 8
 
 Launch = Callable[..., None]
@@ -38,31 +38,26 @@ Launch = Callable[..., None]
 
 @dataclass(frozen=True)
 class Shape:
-    """How a block works: ``high`` times 16 rows, by warps that share the columns, with ``slots`` tiles on their way."""
+    """How a block works: ``high`` bands of tiles, by warps that take a tile each, ``slots`` times on their way."""
 
     high: int
     warps: int
     slots: int
-    resident: int = 1  # blocks that a multiprocessor holds at a time
-    unroll: int = 1  # turns of the loop over the columns that are written out
 
-    @property
-    def shared_nbytes(self) -> int:
-        """Shared memory of a block."""
-        return _TABLE_NBYTES + self.slots * (16 * (64 * self.warps + _PAD_NBYTES) + _BARRIER_NBYTES)
+    def shared_nbytes(self, row_nbytes: int, many: int) -> int:
+        """Shared memory of a block: the table, one vector (of several each warp loads its part), sums, tiles."""
+        x_nbytes = 4 * row_nbytes if many == 1 else 0
+        sums_nbytes = 4 * 16 * self.high * self.warps * many
+        return _TABLE_NBYTES + x_nbytes + sums_nbytes + self.slots * (_TILE_NBYTES * self.warps + _BARRIER_NBYTES)
 
     def holds(self, rows: int, row_nbytes: int, processors: int) -> bool:
-        """Whether all blocks run at once, most multiprocessors have work, and no tile is cut."""
+        """Whether all blocks run at once, most multiprocessors have work, and no warp is without a tile."""
         blocks = rows // (16 * self.high)
         whole = rows % (16 * self.high) == 0 and row_nbytes % (64 * self.warps) == 0
-        return whole and processors // 2 < blocks // self.resident <= processors and self._sums_fit()
-
-    def _sums_fit(self) -> bool:
-        """The warps' sums of eight vectors take the place of the tiles at the end."""
-        return self.warps * MOST_VECTORS * 16 * self.high * 4 <= self.slots * 16 * (64 * self.warps + _PAD_NBYTES)
+        return whole and processors // 2 < blocks <= processors
 
 
-SHAPES = (Shape(4, 16, 4), Shape(2, 16, 6), Shape(8, 16, 8))  # the first that holds is taken
+SHAPES = (Shape(4, 16, 6), Shape(2, 16, 6), Shape(8, 16, 6))  # the first that holds is taken
 
 
 class _Attribute(ctypes.Structure):
@@ -83,7 +78,14 @@ def shape_for(rows: int, row_nbytes: int, x_BC: Tensor) -> Shape | None:
     if x_BC.shape[1] * x_BC.element_size() != 4 * row_nbytes:  # columns that fill the words
         return None
     processors, shared = _sizes(x_BC.device)
-    return next((s for s in SHAPES if s.holds(rows, row_nbytes, processors) and s.shared_nbytes <= shared), None)
+    many = _many(x_BC)
+    fitting = (shape for shape in SHAPES if shape.shared_nbytes(row_nbytes, many) <= shared)
+    return next((shape for shape in fitting if shape.holds(rows, row_nbytes, processors)), None)
+
+
+def _many(x_BC: Tensor) -> int:
+    """The vectors that a kernel is compiled for: one, or up to eight."""
+    return 1 if len(x_BC) == 1 else MOST_VECTORS
 
 
 @cache
@@ -101,14 +103,14 @@ _launched: WeakKeyDictionary[PackedCodes, int] = WeakKeyDictionary()  # the vers
 
 def product(matrix: PackedCodes, x_BC: Tensor, *, shape: Shape, dependent: bool = True) -> Tensor | None:
     """``x · Wᵀ``, or None where there is no kernel: no compiler, or a graph is being recorded before it was built."""
-    row_nbytes = 4 * matrix.word_RS.shape[1]
+    row_nbytes, many = 4 * matrix.stride, _many(x_BC)
     recording = torch.cuda.is_current_stream_capturing()
-    key = (x_BC.device, row_nbytes, shape, x_BC.dtype)
+    key = (x_BC.device, row_nbytes, shape, many, x_BC.dtype)
     if key not in _launches:
         if recording:
             return None
         with torch.cuda.device(x_BC.device):
-            _launches[key] = _tried(row_nbytes, shape, x_BC.dtype)
+            _launches[key] = _tried(row_nbytes, shape, many, x_BC.dtype)
     launch = _launches[key]
     if launch is None:
         return None
@@ -118,7 +120,7 @@ def product(matrix: PackedCodes, x_BC: Tensor, *, shape: Shape, dependent: bool 
     table = matrix.half_256 if x_BC.dtype == torch.float16 else matrix.brain_256
     blocks = matrix.rows // (16 * shape.high)
     with torch.cuda.device(x_BC.device):
-        launch(matrix.word_RS, x_BC, table, out, matrix.rows, len(x_BC), blocks=blocks,
+        launch(matrix.word_DAIJ, x_BC, table, out, matrix.rows, len(x_BC), blocks=blocks,
                dependent=_unchanged(matrix, recording=recording) and dependent)  # fmt: skip
     return out
 
@@ -128,19 +130,19 @@ def _unchanged(matrix: PackedCodes, *, recording: bool = False) -> bool:
 
     What a graph records is not launched yet, and so is not remembered.
     """
-    if matrix.word_RS.is_inference():
+    if matrix.word_DAIJ.is_inference():
         return False
-    version = matrix.word_RS._version
+    version = matrix.word_DAIJ._version
     same = _launched.get(matrix) == version
     if not recording:
         _launched[matrix] = version
     return same
 
 
-def _tried(row_nbytes: int, shape: Shape, dtype: torch.dtype) -> Launch | None:
+def _tried(row_nbytes: int, shape: Shape, many: int, dtype: torch.dtype) -> Launch | None:
     """The kernel, or None with a notice."""
     try:
-        return _built(row_nbytes, shape, dtype)
+        return _built(row_nbytes, shape, many, dtype)
     except (OSError, RuntimeError, AttributeError) as error:
         warnings.warn(
             f"no CUDA kernel for codes ({error}): Triton's is used, which takes longer", RuntimeWarning, stacklevel=4
@@ -148,23 +150,28 @@ def _tried(row_nbytes: int, shape: Shape, dtype: torch.dtype) -> Launch | None:
         return None
 
 
-def _built(row_nbytes: int, shape: Shape, dtype: torch.dtype) -> Launch:
-    """Compile for the current device and load."""
+def source(row_nbytes: int, shape: Shape, many: int, dtype: torch.dtype) -> str:
+    """The kernel's text for these sizes."""
     defined = {
-        "ROW": row_nbytes, "HIGH": shape.high, "WARPS": shape.warps, "SLOTS": shape.slots, "RESIDENT": shape.resident,
-        "BRAIN": int(dtype == torch.bfloat16), "UNROLL": shape.unroll,
+        "ROW": row_nbytes, "HIGH": shape.high, "WARPS": shape.warps, "SLOTS": shape.slots, "MANY": many,
+        "BRAIN": int(dtype == torch.bfloat16),
     }  # fmt: skip
     front = "".join(f"#define {name} {value}\n" for name, value in defined.items())
-    binary = _compiled(front + files("tightwire.kernels").joinpath("codebook_bulk.cu").read_text(encoding="utf-8"))
+    return front + files("tightwire.kernels").joinpath("codebook_bulk.cu").read_text(encoding="utf-8")
+
+
+def _built(row_nbytes: int, shape: Shape, many: int, dtype: torch.dtype) -> Launch:
+    """Compile for the current device and load."""
+    binary, shared_nbytes = _compiled(source(row_nbytes, shape, many, dtype)), shape.shared_nbytes(row_nbytes, many)
     driver, module, function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
     _check(driver.cuModuleLoadData(ctypes.byref(module), binary), "cuModuleLoadData")
     _check(driver.cuModuleGetFunction(ctypes.byref(function), module, b"product"), "cuModuleGetFunction")
-    _check(driver.cuFuncSetAttribute(function, _MAX_SHARED, shape.shared_nbytes), "cuFuncSetAttribute")
+    _check(driver.cuFuncSetAttribute(function, _MAX_SHARED, shared_nbytes), "cuFuncSetAttribute")
     _check(driver.cuFuncSetAttribute(function, _CARVEOUT, 100), "cuFuncSetAttribute")
-    return _launcher(driver, function, shape)
+    return _launcher(driver, function, threads=32 * shape.warps + 32, shared_nbytes=shared_nbytes)
 
 
-def _launcher(driver: ctypes.CDLL, function: ctypes.c_void_p, shape: Shape) -> Launch:
+def _launcher(driver: ctypes.CDLL, function: ctypes.c_void_p, *, threads: int, shared_nbytes: int) -> Launch:
     attribute = _Attribute()
     attribute.id, attribute.value[0] = _DEPENDENT, 1
 
@@ -172,22 +179,21 @@ def _launcher(driver: ctypes.CDLL, function: ctypes.c_void_p, shape: Shape) -> L
         held = [ctypes.c_int(a) if isinstance(a, int) else ctypes.c_void_p(a.data_ptr()) for a in given]
         pointers = (ctypes.c_void_p * len(held))(*[ctypes.addressof(value) for value in held])
         stream = torch.cuda.current_stream().cuda_stream
-        config = _Config(
-            blocks, 1, 1, 32 * shape.warps + 32, 1, 1, shape.shared_nbytes, stream, ctypes.pointer(attribute),
-            int(dependent),
-        )  # fmt: skip
+        config = _Config(blocks, 1, 1, threads, 1, 1, shared_nbytes, stream, ctypes.pointer(attribute), int(dependent))
         _check(driver.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None), "cuLaunchKernelEx")
 
     return launch
 
 
-def _compiled(source: str) -> bytes:
+def _compiled(text: str) -> bytes:
     """The machine code for the current device."""
     compiler, program, size = _compiler(), ctypes.c_void_p(), ctypes.c_size_t()
     major, minor = torch.cuda.get_device_capability()
     options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"]
-    text = source.encode()
-    _check(compiler.nvrtcCreateProgram(ctypes.byref(program), text, b"codebook_bulk.cu", 0, None, None), "nvrtcCreate")
+    _check(
+        compiler.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"codebook_bulk.cu", 0, None, None),
+        "nvrtcCreate",
+    )
     try:
         code = compiler.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         if code:

@@ -6,7 +6,7 @@ Ways to look a code up, of which `vector` takes one:
     SHUFFLE   lane l of a warp holds entry l; a shuffle fetches the one that is wanted: two instructions a weight
 
 `batch` decodes tiles, `sparse` walks lists of columns and codes. Half precision has a faster way: `triton_tiles`. The
-layout of words is `kernels.codebook`'s.
+layout of words is `kernels.codebook_layout`'s.
 """
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
@@ -24,6 +24,13 @@ def _two(x, pair, pairs):
     """Two neighbouring numbers of x; zeros behind its end."""
     inside = pair < pairs
     return tl.load(x + 2 * pair, mask=inside, other=0.0), tl.load(x + 2 * pair + 1, mask=inside, other=0.0)
+
+
+@triton.jit
+def _place(words, row, word, stride):
+    """Where words of rows stand in their tiles; 16 words further along a row are 256 further in memory."""
+    tile = (row // 16).to(tl.int64) * (stride // 16) + word // 16
+    return words + tile * 256 + row % 16 * 16 + word % 16
 
 
 @triton.jit
@@ -132,14 +139,14 @@ def vector(
     begin = tl.program_id(1) * share
     j = tl.arange(0, BLOCK_W)
     inside = (row < rows)[:, None]
-    there = words + row[:, None].to(tl.int64) * stride + (begin + j)[None, :]
-    # Where a word's first pair of columns stands: see the drawing in kernels.codebook.
+    there = _place(words, row[:, None], (begin + j)[None, :], stride)
+    # Where a word's first pair of columns stands: see the drawing in kernels.codebook_layout.
     pair = ((begin + j) // 4 * (64 // BITS) + (begin + j) % 4)[None, :]
     total = tl.zeros([BLOCK_R, BLOCK_W], tl.float32)
     word = tl.load(there, mask=inside, other=0)
     for i in range(0, share, BLOCK_W):
         # The next words are on their way while these are multiplied.
-        coming = tl.load(there + i + BLOCK_W, mask=inside & (i + BLOCK_W < share), other=0)
+        coming = tl.load(there + 16 * (i + BLOCK_W), mask=inside & (i + BLOCK_W < share), other=0)
         total += _products(word, x, pair + i * (16 // BITS), pairs, table, BITS, WAY)
         word = coming
     tl.store(out + tl.program_id(1) * rows + row, tl.sum(total, axis=1), mask=row < rows)
@@ -154,10 +161,10 @@ def batch(
     row = tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
     j = tl.arange(0, BLOCK_W)
     b = tl.arange(0, BLOCK_B)
-    there = words + row[:, None].to(tl.int64) * stride + j[None, :]
+    there = _place(words, row[:, None], j[None, :], stride)
     total = tl.zeros([BLOCK_R, BLOCK_B], tl.float32)
     for i in range(0, stride, BLOCK_W):
-        word = tl.load(there + i, mask=(row < rows)[:, None], other=0)
+        word = tl.load(there + 16 * i, mask=(row < rows)[:, None], other=0)
         pair = (i + j) // 4 * (64 // BITS) + (i + j) % 4
         for k in tl.static_range(32 // BITS):
             weight = tl.load(table + ((word >> (BITS * k)) & ((1 << BITS) - 1)))

@@ -9,10 +9,10 @@ What a lane has looked up is what it has to hold of a 16 × 16 matrix for `mma.m
 rows g and g + 8, where lane = 4·g + t, and of the columns that its part t of x stands at. The product of a vector takes
 as long as that of eight: in both cases the words are read once. Sums are in single precision.
 
-    a turn of a warp, 4-bit codes, t = 0 … 3        row g       │ 4 words of t = 0 │ of t = 1 │ of t = 2 │ of t = 3 │
+    a turn of a warp is a tile, t = 0 … 3           row g       │ 4 words of t = 0 │ of t = 1 │ of t = 2 │ of t = 3 │
                                                     row g + 8   │                  │          │          │          │
 
-Warps take turns along the rows, and their sums are added at the end. The layout of words is `kernels.codebook`'s.
+Warps take turns along a band of tiles, and their sums are added at the end. The layout is `kernels.codebook_layout`'s.
 """
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
@@ -184,14 +184,14 @@ def _add_eight(c0, c1, c2, c3, upper, lower, x0, x1, spread, KIND: tl.constexpr)
 
 
 @triton.jit
-def _loads(upper, lower, place, chunk, turn, turns, chunks, BITS: tl.constexpr, WARPS: tl.constexpr):
+def _loads(tile, place, chunk, turn, turns, chunks, BITS: tl.constexpr, WARPS: tl.constexpr):
     """What a turn needs: words of row g, words of row g + 8, and the pairs of x that they stand against."""
-    ahead = turn.to(tl.int64) * (64 * WARPS)
+    mine = tile + turn.to(tl.int64) * (1024 * WARPS)
     there = (chunk >= 0).to(tl.int32) * (turn < turns).to(tl.int32)
     inside = (chunk + turn * (4 * WARPS) < chunks).to(tl.int32)
     here = place + turn.to(tl.int64) * (16 * WARPS * 64 // BITS)
-    u = _four_of(upper + ahead, there, _WORDS)
-    v = _four_of(lower + ahead, there, _WORDS)
+    u = _four_of(mine, there, _WORDS)
+    v = _four_of(mine + 512, there, _WORDS)
     x0 = _four_of(here, inside, _PAIRS)
     x1 = _four_of(here + 16, inside, _PAIRS)
     if BITS == 4:
@@ -224,23 +224,23 @@ def product(
     ``stride``: words of a row, a multiple of 16·WARPS. Two turns are on their way while one is multiplied.
     """
     thread = tl.arange(0, 32 * WARPS)[None, :]
-    g, chunk = thread % 32 // 4, thread // 32 * 4 + thread % 4
-    row = tl.program_id(0) * (16 * TILES) + 16 * tl.arange(0, TILES)[:, None] + g
-    b = tl.minimum(tl.program_id(1) * 8 + g, many - 1)
-    upper = (words + tl.minimum(row, rows - 1).to(tl.int64) * stride + 4 * chunk).to(tl.int64)
-    lower = (words + tl.minimum(row + 8, rows - 1).to(tl.int64) * stride + 4 * chunk).to(tl.int64)
+    lane, warp = thread % 32, thread // 32
+    chunk = 4 * warp + lane % 4
+    band = tl.minimum(tl.program_id(0) * TILES + tl.arange(0, TILES)[:, None], (rows - 1) // 16)
+    tile = (words + (band.to(tl.int64) * (stride // 16) + warp) * 256 + 4 * lane).to(tl.int64)
+    b = tl.minimum(tl.program_id(1) * 8 + lane // 4, many - 1)
     place = (x + (b * chunks + chunk).to(tl.int64) * (64 // BITS)).to(tl.int64)
     turns = stride // (16 * WARPS)
-    even = _loads(upper, lower, place, chunk, turns * 0, turns, chunks, BITS, WARPS)
-    odd = _loads(upper, lower, place, chunk, turns * 0 + 1, turns, chunks, BITS, WARPS)
+    even = _loads(tile, place, chunk, turns * 0, turns, chunks, BITS, WARPS)
+    odd = _loads(tile, place, chunk, turns * 0 + 1, turns, chunks, BITS, WARPS)
     spread = _fill(table.to(tl.int64) + thread.to(tl.int64) * 0)
     zero = tl.zeros([TILES, 32 * WARPS], tl.float32)
     c = (zero, zero, zero, zero)
     for turn in range(0, turns, 2):
         c = _turn(c, even, spread, BITS, KIND)
-        even = _loads(upper, lower, place, chunk, turn + 2, turns, chunks, BITS, WARPS)
+        even = _loads(tile, place, chunk, turn + 2, turns, chunks, BITS, WARPS)
         c = _turn(c, odd, spread, BITS, KIND)
-        odd = _loads(upper, lower, place, chunk, turn + 3, turns, chunks, BITS, WARPS)
+        odd = _loads(tile, place, chunk, turn + 3, turns, chunks, BITS, WARPS)
     _store(out, tl.join(tl.join(c[0], c[2]), tl.join(c[1], c[3])), rows, many, TILES, WARPS)
 
 

@@ -14,7 +14,7 @@ from tightwire.compress.run import build, choices
 from tightwire.compress.run.form import FormName
 from tightwire.compress.run.gpu import coded
 from tightwire.compress.run.remember import Remembered
-from tightwire.kernels.codebook import ListedCodes, PackedCodes
+from tightwire.kernels.codebook_layout import ListedCodes, PackedCodes
 
 CPU = torch.device("cpu")
 

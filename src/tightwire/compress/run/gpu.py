@@ -18,7 +18,8 @@ from tightwire.compress.run.conv import conv_form
 from tightwire.compress.run.form import Form, FormName
 from tightwire.compress.run.linear import DenseLayer, linear_form
 from tightwire.compress.shared_weights import SharedWeights
-from tightwire.kernels.codebook import Codes, listed, packed, times
+from tightwire.kernels.codebook import times
+from tightwire.kernels.codebook_layout import Codes, listed, packed
 
 _MOST_CENTROIDS = 255
 _ROUNDS = 7
