@@ -17,7 +17,7 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import nn
 
-from benchmarks.amc_ground import SOFT, Asked, Ready, figures, quiet, ready, save, searched, settings, trained
+from benchmarks.amc_ground import Asked, Ready, figures, quiet, ready, relearning, save, searched, trained
 from tightwire.compress.prune.gradual import Gradual, Target
 from tightwire.compress.prune.masks import prunable
 from tightwire.compress.prune.schedules import one_shot
@@ -76,7 +76,7 @@ def _hold(
     model: nn.Module, layers: list[dict[str, Any]], data: Ready, asked: Asked, teacher: nn.Module, number: int
 ) -> None:
     target = Target({row["layer"]: row["ratio"] for row in layers}, "layer", one_shot())
-    how = settings(asked, min(_ROUND_EPOCHS, asked.tune_epochs), 0.02, soft=SOFT)
+    how = relearning(asked, min(_ROUND_EPOCHS, asked.tune_epochs), 0.02)
     held = Gradual(model, target, until=0.0)
     train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.round{number}"))
 
@@ -96,7 +96,7 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
     begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
     layers = asked.row("fine")["policies"][f"{method}.{percent}"]["layers"]
     held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
-    how = settings(asked, asked.tune_epochs, 0.05, soft=SOFT)
+    how = relearning(asked, asked.tune_epochs, 0.1)
     train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}.{percent}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())

@@ -26,8 +26,6 @@ from tightwire.compress.search.problem import Problem, Tried, best
 from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
 
-SOFT, TEMPERATURE = 0.7, 3.0  # what is pruned is taught by the reference, as in `benchmarks.shrink_recipes`
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -80,11 +78,20 @@ def ready(asked: Asked) -> Ready:
     return Ready(Examples(x_N, y_N, crop_flip), plain, held, test)
 
 
-def settings(asked: Asked, epochs: float, lr: float, *, soft: float = 0.0) -> Training:
-    """SGD with Nesterov momentum and a cosine. Narrow deep networks want many steps: batches of 128, as He et al."""
-    precision: Literal["bfloat16", "float32"] = "bfloat16" if asked.device == "cuda" else "float32"
-    return Training(epochs=epochs, batch=128, optimizer="sgd", lr=lr, weight_decay=5e-4, soft=soft,
-                    temperature=TEMPERATURE, precision=precision, seed=asked.seed)  # fmt: skip
+def learning(asked: Asked, epochs: float) -> Training:
+    """How a reference learns: SGD with Nesterov momentum and a cosine."""
+    return Training(epochs=epochs, batch=512, optimizer="sgd", lr=0.2, weight_decay=1e-3,
+                    precision=_precision(asked), seed=asked.seed)  # fmt: skip
+
+
+def relearning(asked: Asked, epochs: float, lr: float) -> Training:
+    """How what was pruned learns from the reference: in small batches, as narrow networks want many steps."""
+    return Training(epochs=epochs, batch=128, optimizer="sgd", lr=lr, weight_decay=5e-4, soft=0.7, temperature=3.0,
+                    precision=_precision(asked), seed=asked.seed)  # fmt: skip
+
+
+def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:
+    return "bfloat16" if asked.device == "cuda" else "float32"
 
 
 def make(name: str, asked: Asked) -> nn.Module:

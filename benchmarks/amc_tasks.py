@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.amc_fine import FIFTH, fine
-from benchmarks.amc_ground import SOFT, Asked, Ready, figures, make, ready, save, searched, settings, trained
+from benchmarks.amc_ground import Asked, Ready, figures, learning, make, ready, relearning, save, searched, trained
 from benchmarks.amc_summary import METHODS
 from tightwire.compress.retrain import Examples, evaluate, train
 from tightwire.compress.search.budget import Budget
@@ -38,7 +38,7 @@ def bottleneck(asked: Asked, method: str) -> dict[str, Any]:
 def _reference(asked: Asked, name: str, label: str, epochs: float) -> dict[str, Any]:
     begin, data = time.perf_counter(), ready(asked)
     model = make(name, asked)
-    train(model, data.train, settings(asked, epochs, 0.1), keep=asked.kept(label))
+    train(model, data.train, learning(asked, epochs), keep=asked.kept(label))
     save(model, asked.work / f"{label}-{asked.seed}.safetensors")
     return {"network": name, "epochs": epochs, "test_accuracy": evaluate(model, data.test).accuracy,
             "train_accuracy": evaluate(model, data.held).accuracy, "seconds": time.perf_counter() - begin}  # fmt: skip
@@ -92,7 +92,7 @@ def tune(asked: Asked, method: str) -> dict[str, Any]:
     cut = built.scorer.cut(asked.row("search")["methods"][method]["levels"], built.example)
     before = evaluate(cut, data.test).accuracy
     del built  # its statistics take memory beside other tasks
-    how = settings(asked, asked.tune_epochs, 0.05, soft=SOFT)
+    how = relearning(asked, asked.tune_epochs, 0.1)
     train(cut, data.train, how, teacher=model, keep=asked.kept(f"tune.{method}"))
     return {"seed": asked.seed, "method": method, "before": before, "test_accuracy": evaluate(cut, data.test).accuracy,
             "reference_accuracy": evaluate(model, data.test).accuracy,
