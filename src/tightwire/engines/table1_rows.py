@@ -1,6 +1,7 @@
 """The rows of Table 1 of the layer-wise paper, one after another; what is known already is not measured again.
 
-    layers are timed once ─▶ a plan for P workers ─▶ short runs: who waits? columns move ─▶ the run that counts
+    cores and layers are timed once ─▶ a plan for P workers ─▶ the run that counts, after short ones in which columns
+    move from those who are late to those who wait (`engines.table1_deal`)
 
 Speed is that of made-up frames on this machine. Frame accuracy comes from runs on real frames (`benchmarks.frames`),
 which are told here by file.
@@ -14,15 +15,16 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tightwire import __version__
-from tightwire.engines.table1 import Size, layers_of, timed
+from tightwire.engines.table1 import Size, cores_of, layers_of, timed
+from tightwire.engines.table1_deal import TRIALS
 from tightwire.splits.balance import Layer, balance
-from tightwire.splits.stages import deal
 
 SYSTEMS = (
     "serial", "ceiling", "synchronous", "asgd", "layer-wise", "layer-wise half", "layer-wise gloo",
@@ -30,7 +32,6 @@ SYSTEMS = (
 )  # fmt: skip
 SPLIT = SYSTEMS[4:]
 FRAMES_IN_10_HOURS = 10 * 3600 * 100
-TRIALS = (4, 1, 1)  # short runs after which columns move, with such a part of a minibatch
 Tell = Callable[[str], None]
 
 
@@ -40,7 +41,14 @@ class Table:
     def __init__(self, path: Path, size: Size, tell: Tell) -> None:
         self.path = path
         self.size = size
-        self.found: dict[str, Any] = {**about(), "size": asdict(size), "layers": [], "plans": {}, "rows": []}
+        self.found: dict[str, Any] = {
+            **about(),
+            "size": asdict(size),
+            "cores": {},
+            "layers": [],
+            "plans": {},
+            "rows": [],
+        }
         self._tell = tell
         if path.exists():
             kept = json.loads(path.read_text(encoding="utf-8"))
@@ -57,45 +65,50 @@ class Table:
         if self.row(system, workers) is not None:
             return
         self._tell(f"{system}, {workers} worker{'s' * (workers > 1)}")
-        plan = self._settled(system, workers) if system in SPLIT else {}
-        made = timed(system, workers, self.size, plan)
-        self.found["rows"].append({**made, **({"plan": plan} if plan else {})})
+        plan = self._planned(system, workers) if system in SPLIT else {}
+        made = timed(system, workers, self.size, plan, self._cores())
+        if plan:
+            plan["columns"] = made.pop("columns")
+        self.found["rows"].append({**made, **({"plan": {**plan}} if plan else {})})
         self._judge()
         self._save()
 
+    def _cores(self) -> list[int]:
+        if not self.found.get("cores"):
+            self.found["cores"] = cores_of()
+            self._save()
+        order: list[int] = self.found["cores"]["order"]
+        return order
+
+    def _planned(self, system: str, workers: int) -> dict[str, Any]:
+        """The plan for a row. Rows that differ only in how messages travel begin with the columns of the first."""
+        if system.startswith("layer-wise "):
+            settled = self.row("layer-wise", workers) is not None
+            plain = {**self._planned("layer-wise", workers), "trials": TRIALS[-1:] if settled else TRIALS}
+            return {**plain, "codec": "half"} if system == "layer-wise half" else plain
+        key = f"{system}, {workers}"
+        if "trials" not in self.found["plans"].get(key, {}):  # files of before have none
+            self.found["plans"][key] = self._plan(workers, wide=system == "layer-wise")
+        plan: dict[str, Any] = self.found["plans"][key]
+        return plan
+
     def _plan(self, workers: int, *, wide: bool) -> dict[str, Any]:
         if not self.found["layers"]:
-            self.found["layers"] = [asdict(layer) for layer in layers_of(self.size)]
+            self.found["layers"] = [asdict(layer) for layer in layers_of(self.size, self._cores())]
             self._save()
         layers = [Layer(**layer) for layer in self.found["layers"]]
         if not wide:
             layers = [replace(layer, columns=0) for layer in layers]
         plan = balance(layers, workers)
         self._tell(f"  {plan.why}")
-        cut = plan.cut
-        return {"stages": plan.stages, "cuts": cut.cuts, "wide": cut.wide, "columns": cut.columns, "why": plan.why,
-                "planned_speedup": plan.speedup}  # fmt: skip
-
-    def _settled(self, system: str, workers: int) -> dict[str, Any]:
-        """The plan, with columns moved by what short runs show: layers that are timed alone do not share memory."""
-        if system.startswith("layer-wise "):
-            plain = self._settled("layer-wise", workers)
-            return {**plain, "codec": "half"} if system == "layer-wise half" else plain
-        key = f"{system}, {workers}"
-        plans, last = self.found["plans"], self.found["layers"][-1] if self.found["layers"] else {}
-        if key not in plans:
-            plans[key] = {**self._plan(workers, wide=system == "layer-wise"), "passes": 0}
-            last = self.found["layers"][-1]
-        plan: dict[str, Any] = plans[key]
-        while plan["columns"] and plan["passes"] < len(TRIALS):
-            part = TRIALS[plan["passes"]]
-            short = replace(self.size, batch=max(1, self.size.batch // part), rounds=1, steps=1)
-            tried = timed(system, workers, short, plan)
-            seconds_a_column = last["seconds"] / last["columns"] / part
-            plan["columns"] = rebalanced(tuple(plan["columns"]), tried["busy_s"], seconds_a_column)
-            plan["passes"] += 1
-            self._save()
-        return plan
+        cut, last = plan.cut, layers[-1]
+        edges = (0, *(cut.cuts or ()), *(() if cut.wide else (len(layers),)))
+        layers_s = [sum(layer.seconds for layer in layers[lo:hi]) for lo, hi in pairwise(edges)]
+        return {
+            "stages": plan.stages, "cuts": cut.cuts, "wide": cut.wide, "columns": cut.columns, "why": plan.why,
+            "planned_speedup": plan.speedup, "trials": TRIALS, "layers_s": layers_s + [0.0] * (workers - len(layers_s)),
+            "column_s": last.seconds / last.columns if last.columns else 0.0,
+        }  # fmt: skip
 
     def _judge(self) -> None:
         """S, E, minutes, the share of the ceiling, and how many times fewer bytes than synchronous, of all rows."""
@@ -146,13 +159,3 @@ def wanted(systems: Sequence[str], workers: Sequence[int]) -> list[tuple[str, in
     ):
         rows += [(system, count) for count in workers if count > 1 for system in order if system in systems]
     return rows
-
-
-def rebalanced(columns: tuple[int, ...], busy_s: Sequence[float], seconds_a_column: float) -> tuple[int, ...]:
-    """Columns moved from those who are busy longer than the others to those who are not.
-
-    >>> rebalanced((10, 10), [3.0, 1.0], 0.5)
-    (8, 12)
-    """
-    without = [busy - had * seconds_a_column for busy, had in zip(busy_s, columns, strict=True)]
-    return deal(without, seconds_a_column * sum(columns), sum(columns))

@@ -78,18 +78,23 @@ def _checked(
     return Seating(tuple(layers), edges, columns, workers)
 
 
-def deal(loads: Sequence[float], total: float, units: int) -> tuple[int, ...]:
+def deal(loads: Sequence[float], total: float, units: int, pace: Sequence[float] | None = None) -> tuple[int, ...]:
     """Deal out ``units`` that cost ``total`` together, so that the most loaded of all workers has as little as can be.
 
-    >>> deal([5, 3, 0], 10, 100)
-    (10, 30, 60)
+    ``pace`` says how many times longer than ``total`` means units take each worker.
+
+    >>> deal([5, 3, 0], 10, 100), deal([0, 0], 10, 90, [1, 2])
+    ((10, 30, 60), (60, 30))
     """
-    level, poorest = 0.0, sorted(loads)
+    slow = pace or [1.0] * len(loads)
+    level, poorest = 0.0, sorted(zip(loads, slow, strict=True))
     for count in range(1, len(poorest) + 1):  # the level to which the poorest so many can be filled
-        level = (total + sum(poorest[:count])) / count
-        if count == len(poorest) or level <= poorest[count]:
+        filled = poorest[:count]
+        level = (total + sum(load / each for load, each in filled)) / sum(1 / each for _, each in filled)
+        if count == len(poorest) or level <= poorest[count][0]:
             break
-    wanted = [max(0.0, level - load) / total * units if total else 0.0 for load in loads]
+    wanted = [max(0.0, level - load) / each / total * units if total else 0.0
+              for load, each in zip(loads, slow, strict=True)]  # fmt: skip
     whole = [int(want) for want in wanted]
     by_rest = sorted(range(len(loads)), key=lambda worker: whole[worker] - wanted[worker])
     for worker in by_rest[: units - sum(whole)]:
