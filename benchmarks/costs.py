@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from benchmarks.pace import Batch, common, compute_together
 from tightwire.algebra.recipe import AnyRecipe
+from tightwire.plan.asked import with_asking
 from tightwire.plan.calibrate import calibrate
 from tightwire.plan.cluster import Link
 from tightwire.plan.codings import with_codings
@@ -27,6 +28,9 @@ from tightwire.plan.profile import Coding, Overheads, Profile
 from tightwire.run.transport import Transport
 
 TRIES = 3
+SLOW_S = 0.2  # where the whole model takes longer, the wire counts and not the machine
+ASKED = ("ask_s", "ask_core_s", "ask_byte_s", "ask_core_byte_s", "keep_core_byte_s", "serve_byte_s")
+Pace = Callable[[], float]
 Value = TypeVar("Value", Coding, Overheads)
 
 
@@ -37,6 +41,19 @@ def messages(transport: Transport, link: Link, profile: Profile, model: nn.Modul
     for _ in range(TRIES):
         slow = compute_together(model, batch, times=1) / profile.compute_s
         tries.append(calibrate(transport, slow=slow, rounds=3, large_nbytes=large, between=between))
+    return medians(tries)
+
+
+def questions(costs: Overheads, transport: Transport, link: Link, profile: Profile, pace: Pace) -> Overheads:
+    """What a server costs, as if the machine were as fast as when the model was profiled; ``pace`` says how slow it is
+    now, beside each try.
+    """
+    few = link.seconds(4 * profile.nparams) > SLOW_S
+    tries = []
+    for _ in range(1 if few else TRIES):
+        slow = pace()
+        found = with_asking(costs, transport, link, numel=profile.nparams, rounds=3)
+        tries.append(replace(found, **{name: getattr(found, name) / slow for name in ASKED}))
     return medians(tries)
 
 
@@ -63,7 +80,7 @@ def coded(profile: Profile, found: dict[str, Coding], pace_s: float) -> Profile:
 
 def medians(tries: list[Value]) -> Value:
     """Of every time that was measured."""
-    times = [f.name for f in fields(tries[0]) if f.name.endswith("_s")]
+    times = [f.name for f in fields(tries[0]) if f.name.endswith("_s") or f.name == "uneven"]
     return replace(tries[0], **{name: statistics.median(getattr(one, name) for one in tries) for name in times})
 
 

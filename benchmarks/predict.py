@@ -26,13 +26,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import tightwire as tw
-from benchmarks.costs import coded, codings, medians, messages
+from benchmarks.costs import coded, codings, medians, messages, questions
 from benchmarks.harness import RESULTS, in_processes, write
 from benchmarks.pace import common, compute_together, in_the_long_run, keeping_step
 from benchmarks.predict_plot import draw
 from tightwire.algebra.recipe import AnyRecipe, leaves
 from tightwire.links.malloc import keep_memory
-from tightwire.plan.calibrate import with_asking
 from tightwire.plan.cluster import PERFECT, Cluster, Link, flat, parse_link
 from tightwire.plan.cost import predict
 from tightwire.plan.measure import profile_model
@@ -51,7 +50,8 @@ GROUPS: dict[str, dict[str, dict[str, object]]] = {
 }  # fmt: skip
 CASES = [f"{rate}-{group}" for rate in RATES for group in GROUPS]
 ROUNDS, FEW_ROUNDS, ROUND_S = 7, 3, 0.35  # few where a step takes longer than a round should
-LEAD, LEAST = 2, 4  # exchanges with a server before the clock runs, and at least so many while it does
+LEAST_ROUNDS, LONG_S = 2, 6.0  # where a round takes longer than that, it is a mean in itself
+LEAD, LEAST = 3, 8  # exchanges with a server before the clock runs, and at least so many while it does
 GOSSIPS = 12  # steps at least: who meets whom is drawn anew in each
 
 
@@ -102,7 +102,8 @@ def together_profiled(asking: bool, link: Link) -> Profile:
     with tw.join(by_name("sync-sgd"), tiny, sgd(tiny)) as wire:
         transport = wire._worker.transport
         costs = messages(transport, link, profile, model, batch())
-        costs = with_asking(costs, transport, link, numel=profile.nparams, rounds=3) if asking else costs
+        pace = lambda: compute_together(model, (x, y), times=1) / profile.compute_s / mean  # noqa: E731
+        costs = questions(costs, transport, link, profile, pace) if asking else costs
     slowdown = {1: 1.0, 2: min(pair, mean), WORKERS: mean}
     quiet = measure("alone", by_name("one-shot-average"))  # everything that a step does but an exchange
     rest = statistics.median(core_s * profile.compute_s / pace_s for pace_s, _, core_s in quiet["rounds"])
@@ -159,7 +160,8 @@ def measure(name: str, recipe: AnyRecipe, timed: Callable[[], Any] = dict) -> di
         steps(1 + period + 2 * WORKERS * split)
         once, _ = steps(period)
         count = period * max(least, round(ROUND_S / once / period))
-        several = ROUNDS if count * once < 2 * ROUND_S else FEW_ROUNDS
+        took_s = count * once
+        several = ROUNDS if took_s < 2 * ROUND_S else FEW_ROUNDS if took_s < LONG_S else LEAST_ROUNDS
         settled(once)
         before = wire.ledger.tx_bytes
         rounds, also, pace_s = [], [], compute_together(probe, batch(), times=1)

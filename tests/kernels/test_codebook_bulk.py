@@ -13,10 +13,11 @@ import torch
 
 from tightwire.kernels import codebook_bulk
 from tightwire.kernels.codebook import bulk, times
-from tightwire.kernels.codebook_bulk import MOST_VECTORS, SHAPES, Shape, shape_for, source
+from tightwire.kernels.codebook_bulk import MOST_VECTORS, SHAPES, Shape, product, shape_for, source
 from tightwire.kernels.codebook_layout import PackedCodes, packed, unpacked
 
 SHARED_NBYTES = 227 << 10  # of a Hopper GPU, which has 132 multiprocessors
+LAUNCHES = 200
 hopper = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="needs a Hopper GPU"
 )
@@ -40,6 +41,15 @@ def test_every_shape_fits_into_shared_memory() -> None:
     assert Shape(4, 16, 6).shared_nbytes(4096, 1) == table + one_x + sums + slots
     assert Shape(4, 16, 6).shared_nbytes(4096, 8) == table + 8 * sums + slots
     assert Shape(4, 16, 6).shared_nbytes(32768, 1) > SHARED_NBYTES  # a vector that is too long
+
+
+def test_no_more_vectors_are_taken_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codebook_bulk, "_sizes", lambda _: (132, SHARED_NBYTES))
+    one, two, nine = (torch.zeros(batch, 8192).half() for batch in (1, 2, 9))
+    assert shape_for(8192, 4096, one) == SHAPES[0]
+    assert shape_for(8192, 4096, two, most=1) is None
+    assert shape_for(8192, 4096, two, most=MOST_VECTORS) == SHAPES[0]
+    assert shape_for(8192, 4096, nine, most=MOST_VECTORS) is None
 
 
 def test_the_source_is_part_of_the_package_and_leaves_the_sizes_open() -> None:
@@ -66,6 +76,18 @@ def test_the_words_are_new_at_first_and_after_a_change() -> None:
     assert not codebook_bulk._unchanged(replace(made, word_DAIJ=made.word_DAIJ.clone()))
 
 
+@pytest.mark.parametrize("differing", [0, 3])
+def test_differences_are_counted(differing: int) -> None:
+    first = torch.ones(2, 64).half()
+    again = torch.stack([first, first])
+    again[1, 0, 5 : 5 + differing] = 3
+    changed = again != first
+    assert bool(changed.any()) == bool(differing)
+    if differing:
+        told = differences(again, first.expand_as(again), changed)
+        assert told == "3 of 256 elements, in 1 vectors, rows [5, 6, 7] …, off by 2, at most 2"
+
+
 @cache
 def drawn(rows: int, columns: int, scale: float = 1.0) -> PackedCodes:
     random = np.random.default_rng(0)
@@ -73,6 +95,10 @@ def drawn(rows: int, columns: int, scale: float = 1.0) -> PackedCodes:
     value = random.normal(size=16)
     codebook = np.sort(scale * (value - value.mean())).astype(np.float32)  # no mean: a chain of products stays bounded
     return packed(code, rows=rows, codebook_K=codebook, device=torch.device("cuda"))
+
+
+def vectors(batch: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(batch, columns, generator=torch.Generator().manual_seed(batch)).to("cuda", dtype)
 
 
 @pytest.mark.gpu
@@ -86,16 +112,33 @@ def drawn(rows: int, columns: int, scale: float = 1.0) -> PackedCodes:
         (16384, 2048, torch.float16),
     ],
 )  # fmt: skip
-def test_the_product_is_that_of_the_reference(rows: int, columns: int, dtype: torch.dtype, batch: int) -> None:
-    matrix, x = drawn(rows, columns), torch.randn(batch, columns, device="cuda").to(dtype)
-    if shape_for(rows, columns // 2, x) is None:
+def test_the_product_is_that_of_the_reference_and_the_same_every_time(
+    rows: int, columns: int, dtype: torch.dtype, batch: int
+) -> None:
+    matrix, x = drawn(rows, columns), vectors(batch, columns, dtype)
+    shape = shape_for(rows, columns // 2, x, most=MOST_VECTORS)
+    if shape is None:
         pytest.skip("this GPU takes other shapes")
-    dense = unpacked(matrix).to(dtype).double()
+    first, dense = made(product(matrix, x, shape=shape, dependent=False)), unpacked(matrix).to(dtype).double()
     want, bound = x.double() @ dense.T, x.double().abs() @ dense.abs().T
-    for _ in range(3):  # one ordinary launch, then dependent ones
-        got = bulk(matrix, x)
-        assert got is not None
-        assert bool(((got.double() - want).abs() <= 1.5 * torch.finfo(dtype).eps * bound).all())
+    again = torch.stack([made(product(matrix, x, shape=shape)) for _ in range(LAUNCHES)])
+    wrong = ~((first.double() - want).abs() <= 1.5 * torch.finfo(dtype).eps * bound)
+    assert not wrong.any(), f"beside the reference: {differences(first, want, wrong)}"
+    changed = again != first  # a race shows here
+    assert not changed.any(), f"beside the first launch: {differences(again, first.expand_as(again), changed)}"
+
+
+def made(out: torch.Tensor | None) -> torch.Tensor:
+    assert out is not None
+    return out
+
+
+def differences(got: torch.Tensor, want: torch.Tensor, where: torch.Tensor) -> str:
+    off = (got.double() - want.double()).abs()[where]
+    return (
+        f"{len(off)} of {where.numel()} elements, in {int(where.flatten(0, -2).any(-1).sum())} vectors, "
+        f"rows {where.nonzero()[:8, -1].tolist()} …, off by {float(off.median()):.4g}, at most {float(off.max()):.4g}"
+    )
 
 
 @pytest.mark.gpu

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from tests.worlds import processes
-from tightwire.plan.calibrate import calibrate, measured_link, with_asking
+from tightwire.plan.asked import with_asking
+from tightwire.plan.calibrate import calibrate, measured_link
 from tightwire.plan.cluster import PERFECT
 from tightwire.recipes.catalogue import by_name
 from tightwire.run.join import join

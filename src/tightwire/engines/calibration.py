@@ -14,7 +14,8 @@ from torch import nn
 
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
-from tightwire.plan.calibrate import calibrate, with_asking
+from tightwire.plan.asked import with_asking
+from tightwire.plan.calibrate import calibrate
 from tightwire.plan.cluster import PERFECT
 from tightwire.plan.errors import PlanError
 from tightwire.plan.profile import Overheads

@@ -28,6 +28,7 @@ from tightwire.recipes.catalogue import find
 LINK = "1gbit"
 _LANES = 8  # workers in a drawn timeline
 _STEPS = 3
+_CODED = 1 << 19  # elements on which codecs are timed
 Told = Callable[[str], None]
 
 
@@ -119,7 +120,7 @@ def _measure(config: PlanConfig, example: Example, told: Told) -> Profile:
         told("timing codecs on its gradients")
         tried = [one for count in config.workers for one in candidates(count, names=config.recipes)]
         wanted = [one.recipe for one in tried if one.able]
-        profile = with_codings(profile, example.model, wanted, repeats=2)
+        profile = with_codings(profile, example.model, wanted, repeats=2, enough=_CODED)
     finally:
         torch.set_num_threads(threads)
     told("timing messages between two workers")

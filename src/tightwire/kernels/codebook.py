@@ -55,7 +55,7 @@ def _family(matrix: Codes, x_BC: Tensor) -> str | None:
 
 
 def bulk(matrix: Codes, x_BC: Tensor) -> Tensor | None:
-    """Up to eight vectors in 16 bits by the CUDA kernel, where the GPU and the shape allow it (`codebook_bulk`)."""
+    """A vector in 16 bits by the CUDA kernel, where the GPU and the shape allow it (`codebook_bulk`)."""
     if not x_BC.is_cuda or not isinstance(matrix, PackedCodes) or matrix.bits != _FOUR:
         return None
     shape = codebook_bulk.shape_for(matrix.rows, 4 * matrix.stride, x_BC)

@@ -67,9 +67,11 @@ __device__ __forceinline__ void begin_copies(const u8* from, u8* buffer, u64* fu
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   for (int s = 0; s < SLOTS && s < STAGES; s++) copy(from, buffer, full, s);
 }
+// The fence stands between the warps' reading of a slot and the copy that overwrites it, which is of another proxy.
 __device__ __forceinline__ void go_on_copying(const u8* from, u8* buffer, u64* full, u64* empty) {
   for (int s = SLOTS; s < STAGES; s++) {
     until(at(empty + s % SLOTS), (s / SLOTS - 1) & 1);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     copy(from, buffer, full, s);
   }
 }
@@ -123,12 +125,15 @@ __device__ __forceinline__ void multiply(float (&c)[HIGH][4], const uint4* x, co
 #pragma unroll
     for (int k = 0; k < HIGH; k++) {
       until(at(full + slot), phase);
+      __syncwarp();  // the lanes left until() one by one; mma is of all
       uint4 u = tile[slot * (SLOT / 16)], v = tile[slot * (SLOT / 16) + 32];
+#pragma unroll
+      for (int w = 0; w < 4; w++) add(c[k], smem + 4 * lane, part(u, w), part(v, w), q[w]);
+      // Not before the words have been used: an arrival may overtake a load that is still under way, and the next copy
+      // would then overwrite what that load was to read.
       __syncwarp();
       if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(empty + slot)) : "memory");
       if (++slot == SLOTS) slot = 0, phase ^= 1;
-#pragma unroll
-      for (int w = 0; w < 4; w++) add(c[k], smem + 4 * lane, part(u, w), part(v, w), q[w]);
     }
   }
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +27,7 @@ from tightwire.codecs.topk import TopK, kept, largest
 from tightwire.kernels.compiled import compiled
 from tightwire.kernels.cpu_many import add_marked, mark, marked
 from tightwire.kernels.cpu_wire import read, write
-from tightwire.kernels.parts import WithVectors, layout, shares_of, suits, topk_of
+from tightwire.kernels.parts import WithVectors, inside, layout, shares_of, suits, topk_of
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
@@ -99,9 +100,9 @@ class FusedTopK:
             wire, sent = mark(many, owed, rest, density)
         else:
             passed = frozenset(s.key for s in vectors.segments) if vectors is not None else frozenset[str]()
-            index_K = self._select(kernel, x, kept, density, passed)
-            inside_K = index_K if vectors is None else rest.inside(index_K)
-            wire, value_K = write(top, inside_K, owed.flat[index_K], rest.spec, at)
+            index_K, value_K = self._select(kernel, x, kept, density, passed)
+            inside_K = index_K if vectors is None else inside(rest, index_K, density)
+            wire, value_K = write(top, inside_K, value_K, rest.spec, at)
             sent = SparseSent(index_K, value_K)
         if vectors is None or not isinstance(self.codec, Choose):
             return Compressed(Payload(wire), sent, owed)
@@ -118,15 +119,18 @@ class FusedTopK:
         marks = top.positions(at) == "bits" and top.values == "float32"
         return compiled("numba", "selecting many gradients", "many") if marks else None
 
-    def _select(self, kernel: Any, x: Bucket, kept_: KeptEdges, density: float, passed: frozenset[str]) -> Tensor:
-        """Take x in; ascending positions of the largest of what is owed then, none of the tensors passed over."""
+    def _select(
+        self, kernel: Any, x: Bucket, kept_: KeptEdges, density: float, passed: frozenset[str]
+    ) -> tuple[Tensor, Tensor]:
+        """Take x in; ascending positions and values of the largest of what is owed then, none of those passed over."""
         owed, edges = bucket_of(kept_.memory, "residual"), kept_.edges
         correcting = isinstance(self.memory, MomentumCorrection)
         moving = bucket_of(kept_.memory, "velocity") if correcting else owed
         form = self.memory.form if isinstance(self.memory, MomentumCorrection) else "add"
         if kept_.searcher is None:
             kept_.searcher = kernel.Searcher(max(s.numel for s in x.spec.segments))
-        chosen = []
+        chosen: list[Any] = [np.empty(0, np.int64)]
+        values: list[Any] = [np.empty(0, np.float32)]
         for (s, v_N), (_, u_N) in zip(owed.segments(), moving.segments(), strict=True):
             x_N, scale = x.loose.get(s.key) or (x.flat[s.offset : s.offset + s.numel], 1.0)
             count = 0 if s.key in passed else kept(s.numel, density)
@@ -139,15 +143,18 @@ class FusedTopK:
             if found is None:
                 x.fasten_()
                 refuse_not_finite(x)
-            index_K, least, survivors = found
+            if not count:
+                continue
+            index, value, least, survivors = found
             if least < 0:
-                index_K = largest(v_N, count)
-                least = float(v_N[index_K].abs().min())
-            if count:
-                edges[s.key].learn(least, survivors, count)
-                chosen.append(torch.as_tensor(index_K) + s.offset)
+                index = largest(v_N, count).numpy()
+                value = v_N.numpy()[index]
+                least = float(abs(value).min())
+            edges[s.key].learn(least, survivors, count)
+            chosen.append(index + s.offset)
+            values.append(value)
         x.loose.clear()
-        return torch.cat(chosen) if chosen else torch.empty(0, dtype=torch.int64)
+        return torch.from_numpy(np.concatenate(chosen)), torch.from_numpy(np.concatenate(values))
 
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """One after another, without making anything dense in between."""

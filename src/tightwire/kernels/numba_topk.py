@@ -1,9 +1,10 @@
 """Momentum, accumulation and the search for large elements in one pass over memory, compiled by Numba.
 
 A chunk of 64 elements is updated without a branch while those above an edge are counted; only where the count is not
-zero are the 64 looked at again. The constant trip count is what lets the compiler vectorise. A chunk that holds NaN or
-infinity is left as it was. Blocks are independent, so threads share them. The arithmetic is that of `memories`,
-operation by operation: results are equal bit for bit.
+zero are the 64 looked at again, and their values noted beside their positions while both are in the cache. The constant
+trip count is what lets the compiler vectorise. A chunk that holds NaN or infinity is left as it was. Blocks are
+independent, so threads share them. The arithmetic is that of `memories`, operation by operation: results are equal bit
+for bit.
 """
 # mypy: disable-error-code="untyped-decorator"
 
@@ -44,9 +45,11 @@ def _nesterov(x: Any, u: Any, v: Any, m: Any) -> Any:
 
 
 def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
-    """A function that updates u and v by scale·x, and notes where |v| ≥ edge: block b in ``found[b·BLOCK:]``."""
+    """A function that updates u and v by scale·x, and notes v where |v| ≥ edge: block b from ``b·BLOCK`` on."""
 
-    def sweep(x: Any, u: Any, v: Any, scale: Any, m: Any, edge: Any, counts: Any, found: Any) -> None:  # noqa: PLR0912
+    def sweep(  # noqa: PLR0912, PLR0913, PLR0917
+        x: Any, u: Any, v: Any, scale: Any, m: Any, edge: Any, counts: Any, found: Any, values: Any
+    ) -> None:
         for b in numba.prange((len(x) + BLOCK - 1) // BLOCK):
             base = b * BLOCK
             end = min(base + BLOCK, len(x))
@@ -69,7 +72,7 @@ def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
                 if above:
                     for j in range(CHUNK):
                         if abs(vb[begin + j]) >= edge:
-                            found[base + n] = base + begin + j
+                            found[base + n], values[base + n] = base + begin + j, vb[begin + j]
                             n += 1
             for i in range(whole * CHUNK, len(xb)):
                 if not abs(xb[i]) < inf:
@@ -79,7 +82,7 @@ def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
                 if moves:
                     ub[i] = new_u
                 if abs(vb[i]) >= edge:
-                    found[base + n] = base + i
+                    found[base + n], values[base + n] = base + i, vb[i]
                     n += 1
             counts[b] = NOT_FINITE if strange else n
 
@@ -94,7 +97,7 @@ def _sweep(form: str, threads: bool) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def look(v: Any, edge: Any, counts: Any, found: Any) -> None:
+def look(v: Any, edge: Any, counts: Any, found: Any, values: Any) -> None:
     """Search v once more, from a lower edge on."""
     for b in range(len(counts)):
         base = b * BLOCK
@@ -108,76 +111,56 @@ def look(v: Any, edge: Any, counts: Any, found: Any) -> None:
             if above:
                 for j in range(CHUNK):
                     if abs(vb[begin + j]) >= edge:
-                        found[base + n] = base + begin + j
+                        found[base + n], values[base + n] = base + begin + j, vb[begin + j]
                         n += 1
         for i in range(whole * CHUNK, len(vb)):
             if abs(vb[i]) >= edge:
-                found[base + n] = base + i
+                found[base + n], values[base + n] = base + i, vb[i]
                 n += 1
         counts[b] = n
 
 
 @numba.njit(cache=True, nogil=True)
-def choose(v: Any, counts: Any, found: Any, wanted: int) -> Any:
-    """The ``wanted`` largest of what was found, ascending, and the least magnitude among them.
+def total(counts: Any) -> int:
+    """How many were found; `NOT_FINITE` if a block was left as it was."""
+    n = 0
+    for b in range(len(counts)):
+        if counts[b] == NOT_FINITE:
+            return NOT_FINITE
+        n += counts[b]
+    return n
 
-    Among equals the lower position wins. Fewer than wanted: all of them, and a magnitude of −1.
+
+@numba.njit(cache=True, nogil=True)
+def choose(counts: Any, found: Any, values: Any, n: int, wanted: int) -> Any:
+    """The ``wanted`` largest of the n that were found, ascending, their values, and the least magnitude among them.
+
+    Among equals the lower position wins. Fewer than wanted: none of them, and a magnitude of −1.
     """
-    total = counts.sum()
-    index = np.empty(total, np.int64)
-    size = np.empty(total, np.float32)
+    taken = wanted if n >= wanted else 0
+    index, value, size = np.empty(taken, np.int64), np.empty(taken, np.float32), np.empty(n, np.float32)
+    if n < wanted:
+        return index, value, np.float32(-1)
     at = 0
     for b in range(len(counts)):
-        for j in range(counts[b]):
-            index[at] = found[b * BLOCK + j]
-            size[at] = abs(v[index[at]])
+        for j in range(b * BLOCK, b * BLOCK + counts[b]):
+            size[at] = abs(values[j])
             at += 1
-    if total < wanted:
-        return index, np.float32(-1)
-    least = np.partition(size, total - wanted)[total - wanted]
+    least = np.partition(size, n - wanted)[n - wanted]
     level = wanted
-    for j in range(total):
+    for j in range(n):
         level -= size[j] > least
-    chosen = np.empty(wanted, np.int64)
     at = 0
-    for j in range(total):
-        take = size[j] > least
-        if size[j] == least and level > 0:
-            take = True
-            level -= 1
-        if take:
-            chosen[at] = index[j]
-            at += 1
-    return chosen, least
-
-
-@numba.njit(cache=True, nogil=True)
-def clear(out: Any, begins: Any, shifts: Any, gaps: Any) -> None:
-    """Zero where `scatter` added."""
-    position, tensor = np.int64(-1), 0
-    for j in range(len(gaps)):
-        position += np.int64(gaps[j]) + 1
-        while position >= begins[tensor + 1]:
-            tensor += 1
-        out[position + shifts[tensor]] = 0
-
-
-@numba.njit(cache=True, nogil=True)
-def scatter(out: Any, begins: Any, shifts: Any, gaps: Any, values: Any) -> bool:
-    """Add values at the positions that 16-bit gaps lead to, moved by the shift of the tensor they are in.
-
-    ``begins`` says where tensors begin in the layout of the gaps, and where the last one ends. False: a gap leads
-    beyond.
-    """
-    position, tensor, end = np.int64(-1), 0, begins[-1]
-    for j in range(len(gaps)):
-        position += np.int64(gaps[j]) + 1
-        if position >= end:
-            return False
-        while position >= begins[tensor + 1]:
-            tensor += 1
-        out[position + shifts[tensor]] += values[j]
-    return True
+    for b in range(len(counts)):
+        for j in range(b * BLOCK, b * BLOCK + counts[b]):
+            take = abs(values[j]) > least
+            if abs(values[j]) == least and level > 0:
+                take = True
+                level -= 1
+            if take:
+                index[at], value[at] = found[j], values[j]
+                at += 1
+    return index, value, least
 
 
 class Searcher:
@@ -186,25 +169,28 @@ class Searcher:
     def __init__(self, most: int) -> None:
         blocks = -(-most // BLOCK)
         self._found = np.empty(blocks * BLOCK, np.int64)
+        self._values = np.empty(blocks * BLOCK, np.float32)
         self._counts = np.empty(blocks, np.int64)
 
     def search(
         self, x: Any, u: Any, v: Any, *, scale: float, momentum: float, form: str, wanted: int, edge: float
-    ) -> tuple[Any, float, int] | None:
-        """Update u and v by one flat tensor; the positions of the ``wanted`` largest of v.
+    ) -> tuple[Any, Any, float, int] | None:
+        """Update u and v by one flat tensor; the positions of the ``wanted`` largest of v, and their values.
 
         Beside them: the least magnitude among them (−1: too few were found, also from lower edges on), and how many
         survived the search from ``edge`` on. None: x is not finite.
         """
-        counts, found = self._counts[: -(-len(x) // BLOCK)], self._found
+        noted = self._counts[: -(-len(x) // BLOCK)], self._found, self._values
         run = _sweep(form, torch.get_num_threads() > 1)
-        run(x, u, v, np.float32(scale), np.float32(momentum), np.float32(edge), counts, found)
-        if counts.min(initial=0) == NOT_FINITE:
+        run(x, u, v, np.float32(scale), np.float32(momentum), np.float32(edge), *noted)
+        n = survivors = total(noted[0])
+        if survivors == NOT_FINITE:
             return None
-        survivors, lower = int(counts.sum()), edge
-        for _ in range(_AGAIN):
-            if counts.sum() < wanted:
-                lower *= 0.9
-                look(v, np.float32(lower), counts, found)
-        chosen, least = choose(v, counts, found, wanted) if wanted else (np.empty(0, np.int64), 0.0)
-        return chosen, float(least), survivors
+        for again in range(1, _AGAIN + 1):
+            if n < wanted:
+                look(v, np.float32(edge * 0.9**again), *noted)
+                n = total(noted[0])
+        if not wanted:
+            return self._found[:0], self._values[:0], 0.0, survivors
+        index, value, least = choose(*noted, n, wanted)
+        return index, value, float(least), survivors

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tightwire.algebra.codec import Codec, Sent
 from tightwire.algebra.memory import Memory
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.codecs.choose import Choose, Share, Vectors
-from tightwire.codecs.topk import TopK
+from tightwire.codecs.topk import TopK, kept
 from tightwire.memories.momentum import MomentumCorrection
 from tightwire.memories.residual import Residual
 
@@ -46,6 +48,12 @@ def layout(share: Share) -> tuple[Any, Any]:
     here, there = share.spec.segments, share.segments
     begins = np.array([*(s.offset for s in here), share.spec.numel])
     return begins, np.array([b.offset - a.offset for a, b in zip(here, there, strict=True)] or [0])
+
+
+def inside(share: Share, index_K: Tensor, density: float) -> Tensor:
+    """`Share.inside` of positions that were selected at a density: how many each tensor has is known."""
+    counts = [kept(s.numel, density) for s in share.segments]
+    return index_K - torch.from_numpy(np.repeat(layout(share)[1][: len(counts)], counts))
 
 
 @dataclass(frozen=True)

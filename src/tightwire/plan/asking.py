@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tightwire.algebra.schedule import Caches, Due, Meta
 from tightwire.exchanges.server import Server
@@ -42,6 +42,7 @@ class Shards:
         count = way.recipe.exchange.shards
         speakers = way.speakers
         self.inside = stage.setting.cluster.servers == "inside"
+        self.caches = isinstance(way.recipe.schedule, Caches)  # once: asking a protocol takes longer than a step
         self.keepers = [
             speakers[(way.number + shard) % len(speakers)] if self.inside else stage.setting.workers + shard
             for shard in range(count)
@@ -54,7 +55,12 @@ class Shards:
             sum(up_nbytes(codec, load.spec, coding, at, samples=profile.batch) for load in way.loads) // count
         )
         self.down_nbytes = sum(down_nbytes(way, load.spec, profile, at) for load in way.loads) // count
-        self.serve_s = profile.overheads.serve_byte_s * way.nbytes / count
+        costs = profile.overheads
+        self.serve_s = costs.serve_byte_s * way.nbytes / count
+        self._beside_s = (costs.ask_core_byte_s, costs.keep_core_byte_s)  # for a byte: who asks, and who keeps
+        fastest = max(tier.link.bytes_per_s for tier in stage.setting.cluster.tiers)
+        hidden = stage.setting.cluster.cores is None and max(self._beside_s) <= 1 / fastest  # by any wire
+        self._alone = hidden or not any(self._beside_s)
         self._queues: list[deque[Request]] = [deque() for _ in range(count)]
         self._called = [Gate() for _ in range(count)]
         self._clients: dict[int, Client] = {}
@@ -96,11 +102,34 @@ class Shards:
                 self._deliver(said)
             else:
                 nbytes = self.down_nbytes if answer.center else 0
-                self.stage.network.send(keeper, answer.worker, nbytes, self._deliver, said)
+                self.carry(keeper, answer.worker, nbytes, (answer.worker, keeper), self._deliver, said)
+
+    def carry(
+        self, src: int, dst: int, nbytes: int, ends: tuple[int, int], arrive: Callable[[Any], None], argument: object
+    ) -> None:
+        """Send; both ``ends``, who asks and who keeps, have work with it while it is on the wire."""
+        if self._alone or nbytes == 0:
+            self.stage.network.send(src, dst, nbytes, arrive, argument)
+            return
+        gate = Gate(1 + len(ends))
+        self.stage.network.send(src, dst, nbytes, self.stage.engine.open, gate)
+        for rank, byte_s in zip(ends, self._beside_s, strict=True):
+            self.stage.engine.start(self._handled(rank, byte_s * nbytes, gate))
+        self.stage.engine.start(_then(gate, arrive, argument))
+
+    def _handled(self, rank: int, seconds: float, gate: Gate) -> Process:
+        if seconds > 0:
+            yield self.stage.busy(rank, seconds)
+        self.stage.engine.open(gate)
 
     def _deliver(self, said: tuple[Client, int, Answer, int, int]) -> None:
         client, shard, answer, version, read = said
         client.hear(shard, answer, version, read)
+
+
+def _then(gate: Gate, call: Callable[[Any], None], argument: object) -> Process:
+    yield gate
+    call(argument)
 
 
 Run = Callable[[tuple[int, ...], Sequence[Stage]], Process]
@@ -115,8 +144,7 @@ class Client:
         self.shards = shards
         self.way = shards.way
         self._work, self._run = work, run
-        schedule = self.way.recipe.schedule
-        self.caches = isinstance(schedule, Caches)  # once: asking a protocol takes longer than a step
+        self.caches = shards.caches
         self._versions = [0] * len(shards.desks)
         self._read = [0] * len(shards.desks)
         self._heard = [Gate() for _ in shards.desks]
@@ -170,7 +198,7 @@ class Client:
             yield from self._work("encode", self._encode_s, step)
         pull = due.pull and not self._looks_first and not self._fresh(step)
         yield from self._ask_all(step, push=True, pull=pull)
-        if any(self._got_center) and self._decode_s:
+        if (self._looks_first or any(self._got_center)) and self._decode_s:
             yield from self._work("decode", self._decode_s, step)
 
     def _fresh(self, step: int) -> bool:
@@ -201,7 +229,8 @@ class Client:
         """What software does for a question or an answer, with or without its bytes."""
         costs, shards = self.shards.stage.setting.profile.overheads, self.shards
         nbytes = (shards.up_nbytes if up else shards.down_nbytes) if full else 0
-        return self._work("send", costs.ask_s / 2 + costs.ask_byte_s * nbytes, step)
+        yield from self._work("send", costs.ask_core_s / 2 + costs.ask_byte_s * nbytes, step)
+        yield max(0.0, costs.ask_s - costs.ask_core_s) / 2  # until threads wake
 
     def _ask(self, shard: int, step: int, *, push: bool, pull: bool) -> None:
         shards = self.shards
@@ -210,7 +239,8 @@ class Client:
         if self._apart[shard]:
             up = shards.up_nbytes if push else 0
             self._count(shard, up, up=True)
-            shards.stage.network.send(self.rank, shards.keepers[shard], up, shards.take, (shard, request))
+            keeper = shards.keepers[shard]
+            shards.carry(self.rank, keeper, up, (self.rank, keeper), shards.take, (shard, request))
         else:
             shards.take((shard, request))
 

@@ -40,11 +40,13 @@ def with_codings(
     workers: int = 4,
     repeats: int = 2,
     clock: Clock = time.perf_counter,
+    enough: int = _ENOUGH,
 ) -> Profile:
     """The profile with the costs of all memories and codecs of these recipes that it does not hold yet.
 
     Gradients are those that the model holds (``p.grad``), or normal numbers. Workers who measure together on cores that
-    they share take ``time.process_time`` for a clock.
+    they share take ``time.process_time`` for a clock. About ``enough`` elements are coded: the cost of more is in
+    proportion.
     """
     found = dict(profile.codings)
     for recipe in (leaf.recipe for entry in recipes for leaf in leaves(entry)):
@@ -52,8 +54,9 @@ def with_codings(
             key = coding_key(memory, codec)
             if key not in found and not (codec.identity and not memory.keeps):
                 found[key] = measure_coding(
-                    memory, codec, recipe, model, samples=profile.batch, workers=workers, repeats=repeats, clock=clock
-                )
+                    memory, codec, recipe, model, samples=profile.batch, workers=workers, repeats=repeats, clock=clock,
+                    enough=enough,
+                )  # fmt: skip
     return profile.but(codings=found)
 
 
@@ -65,7 +68,7 @@ def _pairs(recipe: Recipe) -> Iterator[tuple[Memory, Codec]]:
         yield nothing(), recipe.codec.down
 
 
-def measure_coding(
+def measure_coding(  # noqa: PLR0913
     memory: Memory,
     codec: Codec,
     recipe: Recipe,
@@ -75,9 +78,10 @@ def measure_coding(
     workers: int = 4,
     repeats: int = 2,
     clock: Clock = time.perf_counter,
+    enough: int = _ENOUGH,
 ) -> Coding:
     """One memory and codec, on the buckets of one recipe; ``samples`` is a batch, for codecs that send its factors."""
-    tensors = _some(model)
+    tensors = _some(model, enough)
     device = next(iter(tensors.values())).device
     compressor = kernels.find(memory, codec, device)
     world, watch = World(0, workers), Stopwatch(device, clock)
@@ -110,16 +114,25 @@ def _capacity(codec: Codec, x: Bucket, recipe: Recipe, at: At) -> int:
     return sum(codec.capacity(spec, at) for spec in specs)
 
 
-def _some(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The first tensors that are enough to measure, without those that alone would be far more; one in any case."""
-    learning = [(canonical(name), p) for name, p in model.named_parameters() if p.requires_grad]
+def _some(model: nn.Module, enough: int) -> dict[str, nn.Parameter]:
+    """The first tensors that are enough to measure, and the first rows of one that alone would be far more."""
     found: dict[str, nn.Parameter] = {}
-    numel = 0
-    for name, parameter in learning:
-        if numel < _ENOUGH and numel + parameter.numel() <= 2 * _ENOUGH:
-            found[name] = parameter
-            numel += parameter.numel()
-    return found or dict(learning[:1])
+    left = enough
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and left > 0:
+            taken = _rows(parameter, left) if parameter.numel() > 2 * left else parameter
+            found[canonical(name)] = taken
+            left -= taken.numel()
+    return found
+
+
+def _rows(parameter: nn.Parameter, numel: int) -> nn.Parameter:
+    """The first rows, so many elements at least, with their gradients."""
+    rows = -(-numel // max(1, parameter[0].numel()))
+    part, gradient = nn.Parameter(parameter.detach()[:rows]), parameter.grad
+    if gradient is not None:
+        part.grad = (gradient.to_dense() if gradient.layout != torch.strided else gradient)[:rows]
+    return part
 
 
 def _fill(x: Bucket, tensors: dict[str, nn.Parameter], codec: Codec, samples: int) -> None:

@@ -42,8 +42,11 @@ class Desk:
 
     def push(self, meta: Meta, *, pull: bool) -> list[Answer]:
         """A contribution has come."""
-        self.waiting.append((meta, pull))
-        return self._go_on()
+        if self.waiting or not self._admit(meta):
+            self.waiting.append((meta, pull))
+            return self._go_on()
+        answers = self._taken(meta, pull)  # nobody waits, as nearly always: then nothing has to be looked through
+        return answers + self._wake() if self.parked else answers
 
     def pull(self, meta: Meta) -> list[Answer]:
         """A worker wants to read."""
@@ -128,6 +131,9 @@ class Desk:
         if not self.parked:
             return []
         view = self._view()
+        if len(self.parked) == 1 and not self._asked and self.schedule.serve(view, self.parked[0][0]):
+            meta, dropped = self.parked.pop()
+            return [Answer(meta.worker, dropped, True)]
         moved = None
         if self._asked:
             moved = (self.version, len(self.held), min(self.clocks.values(), default=0), len(self.clocks))

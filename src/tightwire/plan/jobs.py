@@ -266,8 +266,10 @@ def _peers(way: Way, load: Load, setting: Setting) -> list[Stage]:
     payload = up_nbytes(way.recipe.up[1], load.spec, coding, setting.at)
     edges = [payload * slot for slot in range(world.size + 1)]
     graph = graph_of(way.recipe.exchange, world, At(setting.step, world=world))
+    copied = (2 if way.plain else 1) * payload * setting.profile.overheads.add_byte_s  # a payload, and its frame
     return [
         *_encoding(way, load, setting),
+        Work("encode", copied, way.speakers),
         Move(graph, edges, (way.speakers,), FRAME_NBYTES),
         Work(
             "decode",

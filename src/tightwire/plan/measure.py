@@ -8,11 +8,12 @@ gradient is ready when autograd says so, exactly as `run.hooks` hears it. Weight
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,9 @@ from tightwire.plan.profile import Layer, Profile, TensorShape
 from tightwire.plan.stopwatch import Stopwatch
 
 LossFn = Callable[[Tensor, Any], Tensor]
+Found = TypeVar("Found")
 _PAIRS = 3  # usual batch and larger one, one after the other
+_PATIENCE_S = 0.4  # for one kind of run
 _LARGER = 4  # times the batch: where a split model, which sees the batches of all workers, is measured as well
 
 
@@ -59,9 +62,9 @@ def _profile(
 ) -> Profile:
     device = next(model.parameters()).device
     watch = Stopwatch(device)
-    runs = [_run(model, batch, loss_fn, stepper, watch) for _ in range(repeats + 2)][2:]
+    runs = several(lambda: _run(model, batch, loss_fn, stepper, watch), repeats, warm=2)
     forward_s, backward_s, update_s = (statistics.median(times) for times in zip(*runs, strict=True))
-    seen = [_watched(model, batch, loss_fn, stepper, watch) for _ in range(max(2, repeats // 2) + 1)][1:]
+    seen = several(lambda: _watched(model, batch, loss_fn, stepper, watch), max(2, repeats // 2), warm=1)
     layers = _layers(model, seen, forward_s, backward_s, update_s)
     tensors = tuple(
         TensorShape(canonical(n), tuple(p.shape), _ready(seen, n, backward_s), str(p.dtype).removeprefix("torch."))
@@ -74,6 +77,16 @@ def _profile(
         sequential=isinstance(model, nn.Sequential),
         batches={samples: factor * (forward_s + backward_s) for samples, factor in more.items()},
     )  # fmt: skip
+
+
+def several(once: Callable[[], Found], most: int, *, warm: int) -> list[Found]:
+    """What ``most`` runs gave, after some that do not count; fewer, but one at least, of what takes long: there the
+    first run differs little from the others.
+    """
+    began, found = time.perf_counter(), [once()]
+    while len(found) < warm + most and (len(found) < 2 or time.perf_counter() - began < _PATIENCE_S):
+        found.append(once())
+    return found[min(warm, len(found) - 1) :]
 
 
 def _run(
@@ -105,7 +118,7 @@ def _larger(
     def passes_s(of: tuple[Any, Any]) -> float:
         return sum(_run(model, of, loss_fn, stepper, watch)[:2])
 
-    pairs = [(passes_s(batch), passes_s(larger)) for _ in range(_PAIRS + 1)][1:]
+    pairs = several(lambda: (passes_s(batch), passes_s(larger)), _PAIRS, warm=1)
     return {_LARGER * _samples(x): statistics.median(more / max(usual, 1e-12) for usual, more in pairs)}
 
 

@@ -1,11 +1,14 @@
 """Ports that are shared evenly by the messages that cross them, each direction for itself, and what crossed them.
 
-    V(t)   bytes that each message at a port has had so far        dV/dt = B ÷ messages at the port
-    a message of n bytes that comes when V = v is through when V = v + n
+    V(t)   bytes that each message at a port has had so far        dV/dt = B ÷ Σ w of the messages at the port
+    a message of n bytes that comes when V = v is through when V = v + n ÷ w
 
 A message crosses its sender's port and its receiver's port at the same time, as TCP streams do through a switch that
 buffers, and has arrived α after the slower of the two has carried it. One message alone takes α + n ÷ B; k equal ones
 that begin together at one port all take α + k·n ÷ B; who begins first ends first.
+
+TCP is even only in the long run: a short stream may have half or twice the share of another. So every message has a
+weight w, drawn from a lognormal distribution; ``uneven`` is the deviation of its logarithm (0: all weigh the same).
 
 Parekh & Gallager: A Generalized Processor Sharing Approach to Flow Control. IEEE/ACM ToN 1(3), 1993: V is their
 virtual time.
@@ -18,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
+from math import exp, inf
 from typing import Any
 
 from tightwire.plan.cluster import Cluster, Link
@@ -39,10 +42,10 @@ class Traffic:
 class Message:
     """What is under way: the ports that have yet to carry it, and what happens then."""
 
-    __slots__ = ("argument", "arrive", "into", "out")
+    __slots__ = ("argument", "arrive", "into", "out", "weight")
 
-    def __init__(self, arrive: Callable[[Any], None], argument: Any, out: Port, into: Port) -> None:
-        self.arrive, self.argument = arrive, argument
+    def __init__(self, arrive: Callable[[Any], None], argument: Any, out: Port, into: Port, weight: float) -> None:
+        self.arrive, self.argument, self.weight = arrive, argument, weight
         self.out: Port | None = out
         self.into: Port | None = into
 
@@ -57,13 +60,14 @@ class Port:
     when that one is done, and watched from then on if it is not.
     """
 
-    __slots__ = ("_engine", "_expected_s", "_looked_s", "_queue", "_shared", "link", "nbytes", "watched")
+    __slots__ = ("_engine", "_expected_s", "_looked_s", "_queue", "_shared", "_weights", "link", "nbytes", "watched")
 
     def __init__(self, engine: Engine, link: Link) -> None:
         self._engine = engine
         self.link = link
         self.nbytes = 0
         self._shared = 0.0  # V
+        self._weights = 0.0  # Σ w
         self._looked_s = 0.0
         self._expected_s = inf  # when the next look is due
         self.watched = False
@@ -78,13 +82,15 @@ class Port:
         """Begin to carry so many bytes; None is nobody's message."""
         queue, now = self._queue, self._engine.now
         if queue:
-            shared = self._shared + (now - self._looked_s) * self.link.bytes_per_s / len(queue)
+            shared = self._shared + (now - self._looked_s) * self.link.bytes_per_s / self._weights
             if shared < queue[0][0]:
                 self._shared = shared
             else:
                 self._look()
         self._looked_s = now
-        heappush(queue, (self._shared + nbytes, next(_number), message))
+        weight = 1.0 if message is None else message.weight
+        self._weights = self._weights + weight if queue else weight
+        heappush(queue, (self._shared + nbytes / weight, next(_number), message))
         if self.watched:
             self._look_later()
 
@@ -97,7 +103,7 @@ class Port:
 
     def _look_later(self) -> None:
         """Come back when the first can be through. Whoever joins only delays the others: coming early does no harm."""
-        left = (self._queue[0][0] - self._shared) * len(self._queue) / self.link.bytes_per_s
+        left = (self._queue[0][0] - self._shared) * self._weights / self.link.bytes_per_s
         then = self._looked_s + left
         if then < self._expected_s:
             self._expected_s = then
@@ -116,12 +122,14 @@ class Port:
         queue, now, rate = self._queue, self._engine.now, self.link.bytes_per_s
         through = []
         while queue:
-            then = self._looked_s + (queue[0][0] - self._shared) * len(queue) / rate
+            then = self._looked_s + (queue[0][0] - self._shared) * self._weights / rate
             if then > now + _MOMENT_S:
-                self._shared += (now - self._looked_s) * rate / len(queue)
+                self._shared += (now - self._looked_s) * rate / self._weights
                 break
             self._shared, self._looked_s = queue[0][0], min(then, now)
-            through.append(heappop(queue)[2])
+            message = heappop(queue)[2]
+            self._weights -= 1.0 if message is None else message.weight
+            through.append(message)
         else:
             self._shared, self.watched = 0.0, False
         self._looked_s = now
@@ -148,7 +156,8 @@ class Port:
         queue = self._queue
         if self.watched or len(queue) != 1:
             return False
-        if self._looked_s + (queue[0][0] - self._shared) / self.link.bytes_per_s > self._engine.now + _MOMENT_S:
+        left = (queue[0][0] - self._shared) * self._weights
+        if self._looked_s + left / self.link.bytes_per_s > self._engine.now + _MOMENT_S:
             return False
         queue.clear()
         self._shared = 0.0
@@ -158,12 +167,16 @@ class Port:
 class Network:
     """All ports of a cluster."""
 
-    def __init__(self, engine: Engine, cluster: Cluster) -> None:
+    def __init__(self, engine: Engine, cluster: Cluster, *, uneven: float = 0.0, seed: int = 0) -> None:
         self._engine = engine
         self._cluster = cluster
+        self._uneven = uneven
         self._ports: dict[tuple[int, int, bool], Port] = {}  # (tier, group, outgoing)
         self._of_rank: dict[tuple[int, int, bool], Port] = {}  # (tier, rank, outgoing)
         self._one_tier = len(cluster.tiers) == 1
+        self._outs: dict[int, Port] = {}  # by rank, of the one tier
+        self._intos: dict[int, Port] = {}
+        self._dice = random.Random(seed)
 
     def port(self, rank: int, tier: int, outgoing: bool) -> Port:
         """The port by which a rank reaches others of a tier."""
@@ -178,17 +191,20 @@ class Network:
     def send(self, src: int, dst: int, nbytes: int, arrive: Callable[[Any], None], argument: Any = None) -> None:
         """Send; ``arrive(argument)`` is called when it is there."""
         engine = self._engine
-        tier = 0 if self._one_tier else self._cluster.tier_of(src, dst)
-        of_rank = self._of_rank
-        out = of_rank.get((tier, src, True)) or self.port(src, tier, True)
-        into = of_rank.get((tier, dst, False)) or self.port(dst, tier, False)
+        if self._one_tier:
+            out = self._outs.get(src) or self._outs.setdefault(src, self.port(src, 0, True))
+            into = self._intos.get(dst) or self._intos.setdefault(dst, self.port(dst, 0, False))
+        else:
+            tier = self._cluster.tier_of(src, dst)
+            out, into = self.port(src, tier, True), self.port(dst, tier, False)
         out.nbytes += nbytes
         into.nbytes += nbytes
         link = out.link
         if nbytes == 0 or link.bytes_per_s == inf:
             engine.at(engine.now + link.latency_s, arrive, argument)
             return
-        message = Message(arrive, argument, out, into)
+        weight = exp(self._dice.gauss(0.0, self._uneven)) if self._uneven > 0 else 1.0
+        message = Message(arrive, argument, out, into, weight)
         out.take(nbytes, message)
         into.take(nbytes, message)
         busier = out if out.crowd > into.crowd else into

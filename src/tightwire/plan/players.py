@@ -46,9 +46,12 @@ class Player:
         self._known: dict[tuple[int, str], list[Stage]] = {}
         profile = stage.setting.profile
         collected = sum(load.spec.nbytes for _, load in self._queue) * profile.overheads.add_byte_s
+        self._compute_s = profile.compute_s
         self._before_s = profile.forward_s + profile.overheads.step_s + collected
+        self._passes_s = self._before_s + profile.backward_s
         self._clients = [Client(rank, of, work=self.work, run=self.run) for of in shards]
         self._local = any(not client.way.early for client in self._clients)
+        self._first = self._clients[0] if len(self._clients) == 1 and not self._local else None  # asked in every step
         served = sum(client.way.nbytes for client in self._clients if client.way.early)
         whole = sum(way.nbytes for way in ways) or 1
         self._update_s = stage.setting.profile.update_s * (1 - served / whole)  # the rest is stepped by the server
@@ -57,25 +60,35 @@ class Player:
 
     def main(self) -> Process:
         """Step after step, as many as there are."""
-        for step in range(self.stage.quota):
-            start = self.stage.engine.now
-            ahead = [job for way in self._late if self._goes_ahead(way, step) for job in self._send(way, step)]
-            failure = self.stage.failing(self.rank, within_s=self.stage.setting.profile.compute_s)
+        stage, jobs, ahead = self.stage, list[Job](), list[Job]()
+        for step in range(stage.quota):
+            start = stage.engine.now
+            if self._late:
+                ahead = [job for way in self._late if self._goes_ahead(way, step) for job in self._send(way, step)]
+            failure = stage.failing(self.rank, within_s=self._compute_s) if stage.failures else None
             if failure is not None:
                 yield from self._fall(failure, step)
-            jobs: list[Job] = []
-            yield from self.passes(step, jobs)
+            if self._queue:
+                jobs = []
+                yield from self.passes(step, jobs)
+            else:
+                begun = stage.engine.now
+                yield stage.busy(self.rank, self._passes_s * stage.factor(self.rank, step) * stage.stride)
+                stage.computing_s += stage.engine.now - begun
+                stage.note(self.rank, "compute", begun, step)
             if jobs or ahead:
                 yield from self._await(jobs + ahead, step)
-            if self._clients:
+            if self._first is not None:
+                yield from self._first.meet(stage.stride * (step + 1) - 1)
+            elif self._clients:
                 yield from self._meet(step, before=True)
             if self._update_s:
-                yield from self.work("update", self._update_s * self.stage.stride, step)
+                yield from self.work("update", self._update_s * stage.stride, step)
             if self._late:
                 yield from self._average(step)
             if self._local:
                 yield from self._meet(step, before=False)
-            self.stage.stepped(self.rank, start, step)
+            stage.stepped(self.rank, start, step)
         self.leave()
 
     def _average(self, step: int) -> Process:

@@ -86,6 +86,10 @@ class Overheads:
     message_core_s: float = 0.0  # of message_s, what keeps a core busy; the rest is waiting for threads to wake
     native_core_s: float = 0.0  # likewise of native_s
     sync_s: float = 0.0  # what passes take longer where workers who share cores keep step with each other
+    ask_core_s: float = 0.0  # of ask_s, what keeps cores busy
+    ask_core_byte_s: float = 0.0  # what asking keeps a core busy beyond ask_byte_s, while bytes are on the wire
+    keep_core_byte_s: float = 0.0  # likewise at the server
+    uneven: float = 0.0  # how unevenly messages share a port: the deviation of the logarithm of their weights
 
 
 @dataclass(frozen=True)

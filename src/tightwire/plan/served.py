@@ -5,10 +5,12 @@
     step ≥ P·serve                                                the server itself
     step ≥ what cores must do                                     where workers share them
 
-Who waits for whom is the schedule's affair, and no formula knows all schedules; so the step is that of a short
-simulation without stragglers, which runs the schedule itself. Workers begin one after another, spread over a cycle:
+Who waits for whom is the schedule's affair, and no formula knows all schedules; so the step is that of short
+simulations without stragglers, which run the schedule itself. Workers begin one after another, spread over a cycle:
 those who began together would share every port in step for a long time, while in truth any difference grows, because
-who is a little earlier at a port that is shared evenly leaves it twice as much earlier. The bounds name the bottleneck.
+who is a little earlier at a port that is shared evenly leaves it twice as much earlier. Where ports
+are shared unevenly, who meets whom there is a matter of luck: then the play is repeated, and the mean counts. The
+bounds name the bottleneck.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from tightwire.plan.simulate import play
 from tightwire.plan.trace import Trace
 
 _FULL = 0.85  # of the time: a port that carries so much is what all wait for
-_PLAYED = 400  # worker-steps, about
-_LEAST, _MOST = 6, 24  # of each worker
+_PLAYED = 800  # worker-steps, about, of all plays
+_FEW = 400  # of one play
+_LEAST, _MOST = 6, 24  # steps of each worker
 
 
 def predict_served(name: str, ways: Sequence[Way], setting: Setting) -> Prediction:
@@ -33,13 +36,16 @@ def predict_served(name: str, ways: Sequence[Way], setting: Setting) -> Predicti
     periods = {period for way in ways for period in (way.push_every, way.pull_every) if way.pattern != "nobody"}
     stride = periods.pop() if len(periods) == 1 and all(way.pattern == "server" for way in ways) else 1
     period = max(periods, default=1)
-    steps = max(_LEAST, min(_MOST, _PLAYED // workers))
+    steps = max(_LEAST, min(_MOST, _FEW // workers))
     late = _cycle_s(ways, setting) / max(profile.compute_s, 1e-12) / workers
-    trace = play(
-        name, ways, setting, steps=-(-steps // period) * period, evenly=max(1, stride),
-        delays=lambda rank, step: 1.0 if step else 1 + rank * late,
-    )  # fmt: skip
-    step_s = sum(trace.usual_s) / workers / max(1, stride)
+    plays = max(1, _PLAYED // (steps * workers)) if profile.overheads.uneven else 1
+    traces = [
+        play(name, ways, setting, steps=-(-steps // period) * period, evenly=max(1, stride), seed=seed,
+             delays=lambda rank, step: 1.0 if step else 1 + rank * late)
+        for seed in range(plays)
+    ]  # fmt: skip
+    step_s = sum(sum(trace.usual_s) for trace in traces) / len(traces) / workers / max(1, stride)
+    trace = min(traces, key=lambda trace: abs(sum(trace.usual_s) / workers / max(1, stride) - step_s))
     parts = _parts(trace, step_s, setting)
     bottleneck: Bottleneck = "server port" if _port_s(trace, setting) > _FULL * trace.seconds else parts.largest
     tx, rx = _bytes(trace, max(1, stride))

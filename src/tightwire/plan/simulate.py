@@ -62,16 +62,18 @@ def play(  # noqa: PLR0913
     traffic: Traffic | None = None,
     most_spans: int = 20_000,
     evenly: int = 0,
+    seed: int = 0,
 ) -> Trace:
     """`simulate`, of lanes that are laid out already.
 
     With ``evenly`` every worker takes ``steps`` of its own and leaves, and so many steps of the recipe count as one.
+    ``seed`` draws how ports are shared, where that is not even.
     """
     if steps < 1:
         raise PlanError(f"steps={steps}: a simulation takes at least one")
     profile, cluster, workers = setting.profile, setting.cluster, setting.workers
     engine = Engine(profile.slowed if cluster.cores is not None else None)
-    network = Network(engine, cluster)
+    network = Network(engine, cluster, uneven=profile.overheads.uneven, seed=seed)
     stage = Stagehand(setting, engine, network, delays, failures, workers * steps, most_spans)
     if evenly:
         stage.quota, stage.stride = steps, evenly
