@@ -91,7 +91,7 @@ RECIPES: dict[str, Recipe] = {
     "vgg16": Recipe(
         "vgg16", "cifar10", replace(_CIFAR, lr=0.1),
         {"ours": replace(_cifar(0.06, centroids=32, bit_cost=0.001), layers=_VGG,
-                         retrain=replace(_CIFAR_PRUNE, epochs=160), polish=replace(_CIFAR_POLISH, epochs=25))},
+                         retrain=replace(_CIFAR_PRUNE, batch=128, lr=0.05), polish=replace(_CIFAR_POLISH, epochs=25))},
         {"norm": "batch"}, augment="crop-flip",
     ),
     "resnet20": Recipe("resnet20", "cifar10", _CIFAR, {"ours": _cifar(0.32)}, augment="crop-flip", curve=_CIFAR_CURVE),

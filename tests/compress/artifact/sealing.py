@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,6 @@ def _vary(content: dict[str, Any], rng: np.random.Generator) -> None:
             old = holder[key]
             near = [old + 1, old - 1, 2 * old] if type(old) is int else []
             choices = [*ODD, *near, *near, *near]
-            holder[key] = choices[rng.integers(len(choices))]
+            holder[key] = deepcopy(choices[rng.integers(len(choices))])  # the next change may go inside
             return
         holder = holder[key]
