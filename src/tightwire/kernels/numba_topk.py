@@ -17,6 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from numba.extending import register_jitable
 
 CHUNK = 64
 BLOCK = 1 << 16
@@ -24,20 +25,20 @@ NOT_FINITE = -1
 _AGAIN = 3  # searches from lower edges on
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@register_jitable(inline="always")
 def _add(x: Any, u: Any, v: Any, m: Any) -> Any:
     """Error feedback: v ← v + x."""
     return u, v + x
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@register_jitable(inline="always")
 def _heavy_ball(x: Any, u: Any, v: Any, m: Any) -> Any:
     """U ← m·u + x; v ← v + u."""
     new = u * m + x
     return new, v + new
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@register_jitable(inline="always")
 def _nesterov(x: Any, u: Any, v: Any, m: Any) -> Any:
     """U ← m·(u + x); v ← v + x + u."""
     new = (u + x) * m
@@ -86,6 +87,7 @@ def _sweeping(update: Any, *, moves: bool, threads: bool) -> Any:
                     n += 1
             counts[b] = NOT_FINITE if strange else n
 
+    # ``update`` is not compiled by itself: what is has another name in each process, and is never found in the cache
     return numba.njit(cache=True, nogil=True, parallel=threads)(sweep)
 
 
