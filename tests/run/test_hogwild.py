@@ -19,26 +19,30 @@ from tightwire.run.together import spend, together
 
 
 class Counter(nn.Module):
-    """Numbers that every step adds 1 to."""
+    """Numbers that every step adds 1 to, in tensors of so many: an optimizer writes all of a tensor, or nothing."""
 
-    def __init__(self, numel: int) -> None:
+    def __init__(self, numel: int, each: int) -> None:
         super().__init__()
-        self.numbers = nn.Parameter(torch.zeros(numel))
+        self.numbers = nn.ParameterList(torch.zeros(each) for _ in range(numel // each))
+
+    def all(self) -> list[float]:
+        """As they are now."""
+        return torch.cat([number.detach() for number in self.numbers]).tolist()
 
 
 def count(steps: int, numel: int, own: bool) -> tuple[list[float], bool]:
     """Add 1 to all numbers, or to this worker's own part of them, ``steps`` times; the numbers, and all agree."""
-    model = Counter(numel)
+    model = Counter(numel, 1 if own else numel)
     with join(hogwild(), model, torch.optim.SGD(model.parameters(), lr=1.0)) as wire:
         part = slice(wire.rank * numel // wire.size, (wire.rank + 1) * numel // wire.size) if own else slice(None)
         wire.agree(False)
         for _ in range(steps):
-            model.numbers[part].sum().neg().backward()
+            torch.cat(list(model.numbers[part])).sum().neg().backward()
             spend(0.0)
             wire.step()
         with wire.answer() as seen:
-            numbers: list[float] = seen.numbers.detach().tolist()
-    return numbers, model.numbers.detach().tolist() == numbers
+            numbers: list[float] = seen.all()
+    return numbers, model.all() == numbers
 
 
 @given(seed=st.integers(0, 1000), workers=st.integers(1, 4))
@@ -60,12 +64,12 @@ def test_a_gradient_may_be_older_than_the_weights_it_moves() -> None:
     """Both look at 0, both step by −1·(0 − 1): the second knows nothing of the first."""
 
     def one(rank: int) -> Tensor:
-        model = Counter(1)
+        model = Counter(1, 1)
         with join(hogwild(), model, torch.optim.SGD(model.parameters(), lr=1.0)) as wire:
-            (0.5 * (model.numbers - 1).square().sum()).backward()
+            (0.5 * (model.numbers[0] - 1).square().sum()).backward()
             wire.agree(False)
             wire.step()
-        return model.numbers.detach()
+        return model.numbers[0].detach()
 
     assert [float(numbers) for numbers in together(2, one)] == [2.0, 2.0]
 
