@@ -39,9 +39,11 @@ def page() -> str:
 
 
 def _where(record: dict[str, Any]) -> str:
+    """What must be known of the circumstances, and the command."""
     machine = record["machine"]
     gpu = f", {machine['gpu']}" if machine["gpu"] else ""
-    return (
+    note = f"\n{record['note']}\n" if "note" in record else ""
+    return note + (
         f"\n`{record['command']}`, {record['date']}: {machine['cpu']}, {machine['cores']} cores{gpu}, "
         f"torch {record['versions']['torch']}, Python {record['versions']['python']}.\n"
     )

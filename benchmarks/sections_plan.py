@@ -30,9 +30,7 @@ def predict(record: dict[str, Any]) -> str:
         "## Predictions beside measurements\n\nThe step of recipes, 4 workers on 2 cores, on loopback and between "
         f"hosts of the lab: {within} of {len(errors)} within 15%, median error {100 * errors[len(errors) // 2]:.0f}% "
         f"([drawn](images/predict.svg)). Cases are measured one by one, and the last time of each stands. "
-        f"{_misses(worst)}:\n\n"
-        + table(["case", "recipe", "measured", "predicted", "step", "bytes"], shown)
-        + (f"\n{record['note']}\n" if "note" in record else "")
+        f"{_misses(worst)}:\n\n" + table(["case", "recipe", "measured", "predicted", "step", "bytes"], shown)
     )
 
 

@@ -21,8 +21,6 @@ def amc(record: dict[str, Any]) -> str:
         parts.append(_fine(rows, found["fine"]))
     if "pattern" in found:
         parts.append(_pattern(rows, found["pattern"]))
-    if "note" in record:
-        parts.append(f"\n{record['note']}\n")
     return "".join(parts)
 
 

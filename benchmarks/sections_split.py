@@ -32,8 +32,7 @@ def table1(record: dict[str, Any]) -> str:
         f"## Layer-wise partitioning: speed on {record['machine']['cores']} cores\n\n"
         f"{size['inputs']} inputs, 7×{size['width']}, {size['outputs']:,} outputs,"
         f" b = {size['batch']}, one process a worker, one thread a process. `ceiling`: as many serial processes at "
-        "once, which know nothing of each other. `synchronous` divides the minibatch, `asgd` takes one a worker. "
-        f"{record.get('note', '')}\n\n"
+        "once, which know nothing of each other. `synchronous` divides the minibatch, `asgd` takes one a worker.\n\n"
         + table(
             ["system", "P", "min/10 h", "S", "E", "of ceiling", "MB a minibatch, of all", "fewer than synchronous"],
             rows,
