@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError
 from tightwire.exchanges import graphs
-from tightwire.links.rounds import Route, carry, reduce_
+from tightwire.links.rounds import Route, carry, ended, reduce_
 
 
 @dataclass
@@ -43,7 +43,7 @@ def route(diary: Diary) -> Route:
 def test_receives_are_posted_before_sends() -> None:
     """Two ranks that send each other large messages would otherwise do it one after the other on gloo."""
     diary = Diary()
-    carry(route(diary), [None, torch.zeros(3, dtype=torch.uint8), None], graphs.all_to_all_copy(3), [3, 3, 3])
+    ended(carry(route(diary), [None, torch.zeros(3, dtype=torch.uint8), None], graphs.all_to_all_copy(3), [3, 3, 3]))
     assert diary.said == ["receive 0", "receive 2", "send 2", "send 0"]
     diary.said.clear()
     reduce_(route(diary), torch.zeros(6), graphs.ring(3), 3)
@@ -53,7 +53,7 @@ def test_receives_are_posted_before_sends() -> None:
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_message_is_as_long_as_it_says(exact: bool) -> None:
     slots: list[Tensor | None] = [None, torch.zeros(3, dtype=torch.uint8), None]
-    moved = carry(route(Diary(exact)), slots, graphs.all_to_all_copy(3), [3, 3, 3])
+    moved = ended(carry(route(Diary(exact)), slots, graphs.all_to_all_copy(3), [3, 3, 3]))
     assert [slot.tolist() for slot in slots if slot is not None] == [[7], [0, 0, 0], [7]]
     assert moved.rx == (2 * (8 + 3) if exact else 2 * (8 + 1))
 
@@ -61,14 +61,20 @@ def test_a_message_is_as_long_as_it_says(exact: bool) -> None:
 def test_a_message_longer_than_can_be_is_refused() -> None:
     slots: list[Tensor | None] = [None, torch.zeros(3, dtype=torch.uint8), None]
     with pytest.raises(PayloadError, match="claims 4 bytes where at most 3 fit"):
-        carry(route(Diary(claimed_nbytes=4)), slots, graphs.all_to_all_copy(3), [3, 3, 3])
+        ended(carry(route(Diary(claimed_nbytes=4)), slots, graphs.all_to_all_copy(3), [3, 3, 3]))
 
 
-def test_what_is_done_meanwhile_is_done_once_when_everything_is_on_its_way() -> None:
+def test_it_yields_when_the_messages_of_a_round_are_on_their_way_and_at_the_end() -> None:
     diary = Diary()
     own = torch.zeros(3, dtype=torch.uint8)
-    carry(route(diary), [None, own, None], graphs.ring(3), [3, 3, 3], lambda: diary.said.append("meanwhile"))
-    assert diary.said[:3] == ["receive 0", "send 2", "meanwhile"] and diary.said.count("meanwhile") == 1
+    slots: list[Tensor | None] = [None, own, None]
+    steps = carry(route(diary), slots, graphs.all_to_all_copy(3), [3, 3, 3])
+    next(steps)
+    assert diary.said == ["receive 0", "receive 2", "send 2", "send 0"] and slots[0] is None
+    next(steps)
+    assert slots[0] is not None and slots[2] is not None
+    assert ended(steps).rx == 2 * 9
     alone = Diary()
-    carry(Route(alone, (0,), 0, 0, 1.0, "a test"), [own], [], [3], lambda: alone.said.append("meanwhile"))
-    assert alone.said == ["meanwhile"]
+    nobody = carry(Route(alone, (0,), 0, 0, 1.0, "a test"), [own], [], [3])
+    next(nobody)
+    assert ended(nobody).tx == 0 and not alone.said

@@ -6,9 +6,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.worlds import processes
+from tightwire.algebra.grain import tensor
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.algebra.world import groups_of
 from tightwire.exchanges.allreduce import allreduce, halving_doubling, multi_ring, ring, tree
+from tightwire.exchanges.gather import gather
 from tightwire.recipes import dgc, layerwise, local_sgd, one_bit, post_local_sgd, powersgd, sync_sgd
 from tightwire.run.join import join
 from tightwire.run.together import together
@@ -26,6 +28,7 @@ RECIPES: dict[str, tuple[AnyRecipe, int]] = {
     "one-bit": (one_bit(), 3),
     "powersgd": (powersgd(exchange=ring()), 3),
     "dgc": (dgc(0.05), 3),
+    "dgc in several messages": (dgc(0.05).but(grain=tensor(), exchange=gather("as_encoded")), 3),  # type: ignore[union-attr]
     "dgc in tiers": (dgc(0.05, hosts="tiers", by=groups_of(2)), 4),
     "layerwise": (layerwise(2), 2),
 }

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
+from tests.run.training import weights_after
 from tightwire import kernels
 from tightwire.algebra.codec import Codec, Payload, drive
 from tightwire.algebra.compressor import Composed
@@ -20,8 +20,6 @@ from tightwire.kernels.gpu_topk import FusedTopKGpu
 from tightwire.memories.momentum import momentum_correction
 from tightwire.memories.residual import residual
 from tightwire.recipes import dgc, one_bit, sync_sgd
-from tightwire.run.join import join
-from tightwire.run.together import together
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
 GPU = torch.device("cuda")
@@ -86,17 +84,6 @@ def test_gaps_that_lead_astray_are_refused() -> None:
 @pytest.mark.parametrize("recipe", [sync_sgd(ring()), dgc(0.01), one_bit()], ids=lambda recipe: recipe.name)
 def test_streams_do_not_overtake_each_other(recipe: AnyRecipe) -> None:
     """Workers in one process have streams of their own; with large tensors a missing wait shows."""
-
-    def one(rank: int) -> list[torch.Tensor]:
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(1500, 3000), nn.Tanh(), nn.Linear(3000, 1500)).cuda()
-        with join(recipe, model, torch.optim.SGD(model.parameters(), lr=0.01)) as wire:
-            for step in range(40):
-                x = torch.randn(8, 1500, generator=torch.Generator().manual_seed(10 * step + rank)).cuda()
-                model(x).square().mean().backward()
-                wire.step()
-        return [p.detach().cpu() for p in model.parameters()]
-
-    first, second = (together(4, one)[0] for _ in range(2))
+    first, second = (weights_after(40, recipe, workers=4, inputs=1500, hidden=3000, outputs=1500) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert torch.equal(a, b)

@@ -8,7 +8,7 @@ from tests.worlds import processes
 from tightwire.algebra.grain import tensor
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.exchanges.allreduce import ring
-from tightwire.recipes import powersgd, sync_sgd
+from tightwire.recipes import dgc, powersgd, sync_sgd
 from tightwire.run.join import join
 from tightwire.run.settings import Settings
 from tightwire.telemetry import event
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.processes
 RECIPES = {
     "native": sync_sgd(grain=tensor()),
     "executor": sync_sgd(ring(), grain=tensor()),
+    "dgc": dgc(0.05).but(grain=tensor()),  # type: ignore[union-attr]
     "powersgd": powersgd(exchange=ring()).but(grain=tensor()),  # type: ignore[union-attr]
 }
 

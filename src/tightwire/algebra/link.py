@@ -143,12 +143,21 @@ class Link(Protocol):
         ...
 
     @property
+    def framed(self) -> Port:
+        """The same for small messages that begin with their length and belong to jobs, by a shorter way likewise."""
+        ...
+
+    @property
     def wire_device(self) -> torch.device | None:
         """Where tensors must lie to be sent; None: anywhere."""
         ...
 
-    def submit(self, job: Callable[[], None]) -> Pending:
-        """Run ``job`` after all jobs submitted before it, beside the caller where the link can."""
+    def submit(self, job: Callable[[], None], *, first: Callable[[], None] | None = None) -> Pending:
+        """Run ``job`` after all jobs submitted before it, beside the caller where the link can.
+
+        ``first`` is a beginning after which the job only waits for messages that are on their way and sends none. Where
+        the link can, the caller does it at once, and the next job may begin before this one has ended.
+        """
         ...
 
     def prepare(self, members: Sequence[int]) -> None:

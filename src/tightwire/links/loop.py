@@ -166,6 +166,8 @@ class LoopLink:
         """The link itself."""
         return self
 
+    framed = near
+
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Put a copy into the receiver's mailbox."""
         self._loop.mail[self.world.rank, to, tag].append(_Letter(tensor.clone(), self.now, _written(tensor)))
@@ -175,11 +177,10 @@ class LoopLink:
         """Wait at the mailbox."""
         return _Mail(self._loop, source, self.world.rank, tag, tensor)
 
-    def submit(self, job: Callable[[], None]) -> Pending:
-        """Queue a job; it runs, in order, when somebody waits for it."""
-        queued = _Job(self._jobs, job)
-        self._jobs.append(queued)
-        return queued
+    def submit(self, job: Callable[[], None], *, first: Callable[[], None] | None = None) -> Pending:
+        """Queue a job; all of it runs, in order, when somebody waits for it."""
+        self._jobs.append(_Job(self._jobs, (job,) if first is None else (first, job)))
+        return self._jobs[-1]
 
     def prepare(self, members: Sequence[int]) -> None:
         """Nothing to prepare."""
@@ -287,7 +288,7 @@ class _Mail:
 @dataclass
 class _Job:
     queue: deque[_Job]
-    run: Callable[[], None]
+    parts: Sequence[Callable[[], None]]
     done: bool = False
 
     def wait(self, timeout_s: float) -> None:
@@ -295,4 +296,5 @@ class _Job:
         while not self.done:
             first = self.queue.popleft()
             first.done = True
-            first.run()
+            for part in first.parts:
+                part()

@@ -9,10 +9,10 @@ the round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from tightwire.algebra.errors import PayloadError, PeerTimeout
 from tightwire.algebra.exchange import Transfer, part_edges
 from tightwire.algebra.link import Pending, Port
 
+R = TypeVar("R")
 _FRAME_NBYTES = 8  # a payload of varying length is preceded by that length
 
 
@@ -105,17 +106,13 @@ def _max_(into: Tensor, other: Tensor) -> None:
 
 
 def carry(
-    route: Route,
-    slots: list[Tensor | None],
-    transfers: Sequence[Transfer],
-    capacity: Sequence[int],
-    meanwhile: Callable[[], None] | None = None,
-) -> Moved:
+    route: Route, slots: list[Tensor | None], transfers: Sequence[Transfer], capacity: Sequence[int]
+) -> Generator[None, None, Moved]:
     """Move whole payloads of varying length between slots; ``slots`` that were None are filled.
 
     ``capacity[i]`` bounds slot i's bytes on every rank. A message is the payload's length and the payload; where the
-    transport wants the exact size posted, it is padded to the capacity (and those bytes count). ``meanwhile`` is done
-    while the messages of the first round are on their way.
+    transport wants the exact size posted, it is padded to the capacity (and those bytes count). Yields in every round
+    when its messages are on their way, and at the end.
     """
     frames = {i: _frame(slot, capacity[i], route.port.exact) for i, slot in enumerate(slots) if slot is not None}
     moved = Moved()
@@ -129,9 +126,7 @@ def carry(
             for t, buffer in zip(incoming, buffers, strict=True)
         ]
         sends = [route.port.send(frames[t.lo], route.members[t.dst], route.tag) for t in outgoing]
-        if meanwhile is not None:
-            meanwhile()
-            meanwhile = None
+        yield
         for pending in (*receives, *sends):  # who waits for the last to come finds the rest done
             route.wait(pending, number)
         for t, buffer in zip(incoming, buffers, strict=True):
@@ -140,9 +135,18 @@ def carry(
             slots[t.lo] = buffer[_FRAME_NBYTES:end]
         moved.tx += sum(frames[t.lo].nbytes for t in outgoing)
         moved.rx += sum(frames[t.lo].nbytes for t in incoming)
-    if meanwhile is not None:  # nobody to talk to
-        meanwhile()
+    yield
     return moved
+
+
+def ended(steps: Generator[None, None, R]) -> R:
+    """What comes out at the end of something that is done step by step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
 
 def _frame(payload: Tensor, capacity: int, exact: bool) -> Tensor:

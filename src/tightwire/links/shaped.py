@@ -203,13 +203,18 @@ class ShapedLink:
         return self._shaped
 
     @property
+    def framed(self) -> Port:
+        """The same: nothing gets past the pipe."""
+        return self._shaped
+
+    @property
     def wire_device(self) -> torch.device | None:
         """As the link beneath."""
         return self._link.wire_device
 
-    def submit(self, job: Callable[[], None]) -> Pending:
+    def submit(self, job: Callable[[], None], *, first: Callable[[], None] | None = None) -> Pending:
         """As the link beneath."""
-        return self._link.submit(job)
+        return self._link.submit(job, first=first)
 
     def prepare(self, members: Sequence[int]) -> None:
         """Nothing to prepare."""

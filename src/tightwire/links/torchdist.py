@@ -31,6 +31,8 @@ from tightwire.links.access import Access
 from tightwire.links.beside import Beside
 from tightwire.links.hosting import Away, Hosting, Store
 from tightwire.links.jobs import Jobs
+from tightwire.links.meeting import Connections, meet
+from tightwire.links.pipes import Pipes
 
 _ROLL_CALL_S = 3.0  # how long the living wait for each other before they name the missing
 _ROLL_CALL_EVERY_S = 0.1
@@ -43,7 +45,13 @@ class TorchDistLink:
     """One process of a `torch.distributed` world; link and port at once."""
 
     def __init__(
-        self, world: World, everybody: dist.ProcessGroup, transfers: dist.ProcessGroup, hosting: Hosting, room: str
+        self,
+        world: World,
+        everybody: dist.ProcessGroup,
+        transfers: dist.ProcessGroup,
+        hosting: Hosting,
+        room: str,
+        connections: Connections | None = None,
     ) -> None:
         self.world = world
         self._hosting = hosting
@@ -54,6 +62,7 @@ class TorchDistLink:
         self._transfers = transfers
         self._shared = 0
         self._jobs = Jobs()
+        self._pipes = None if connections is None else Pipes(world.rank, connections, lambda: _silent(world))
         self._beside = None if self.exact else Beside(self, world, os.environ.get("TIGHTWIRE_MEMORY", "scarce"))
 
     @classmethod
@@ -73,7 +82,8 @@ class TorchDistLink:
         move = bool(access.servers and access.copies)
         away = chained(world.rank, store, room, access) if chained is not None and move else None
         hosting = Hosting(world.rank, store, room, form, access=access, hosts=len(set(world.hosts)), away=away)
-        return cls(world, dist.new_group(), dist.new_group(), hosting, room)
+        connections = None if dist.get_backend() == "nccl" else meet(world, store, room)
+        return cls(world, dist.new_group(), dist.new_group(), hosting, room, connections)
 
     @property
     def port(self) -> TorchDistLink:
@@ -85,6 +95,11 @@ class TorchDistLink:
         """Memory between processes of one host, where messages lie in this machine's memory."""
         return self if self._beside is None else self._beside
 
+    @property
+    def framed(self) -> Port:
+        """Sockets of our own, where all ranks reach each other."""
+        return self if self._pipes is None else self._pipes
+
     def send(self, tensor: Tensor, to: int, tag: int) -> Pending:
         """Start sending."""
         what = f"rank {to} to take a message"
@@ -95,9 +110,9 @@ class TorchDistLink:
         what = f"a message from rank {source}"
         return self._start(lambda: dist.irecv(tensor, source, group=self._transfers, tag=tag), what)
 
-    def submit(self, job: Callable[[], None]) -> Pending:
-        """Run a job on the comm thread, in order."""
-        return self._jobs.submit(job)
+    def submit(self, job: Callable[[], None], *, first: Callable[[], None] | None = None) -> Pending:
+        """Run a job on the comm thread, in order; what comes first, here."""
+        return self._jobs.submit(job, first=first)
 
     def prepare(self, members: Sequence[int]) -> None:
         """Make a process group; every rank must call this in the same order, member or not."""
@@ -158,6 +173,8 @@ class TorchDistLink:
         self._jobs.close()
         if self._beside is not None:
             self._beside.close()
+        if self._pipes is not None:
+            self._pipes.close()
         for group in (*self._natives.values(), self._transfers):
             dist.destroy_process_group(group)
 

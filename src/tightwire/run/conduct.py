@@ -2,6 +2,7 @@
 
     reduce   compress ─▶ sum of payloads ─▶ decode once ─▶ settle
     gather   compress ─▶ everybody's payload ─▶ decode each, in rank order ─▶ settle (some settle while payloads travel)
+             a caller may leave it while payloads travel, and begin with another parcel (`crossing`)
     peers    encode ─▶ some get some ─▶ the mean of one's own and what came
     owners   remember ─▶ encode P pieces ─▶ owners ─▶ decode, add, remember, encode ─▶ everybody ─▶ decode, settle
 
@@ -11,8 +12,8 @@ Afterwards ``parcel.x`` holds the weighed sum over all workers (or peers), the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from tightwire.algebra.exchange import Switches, TwoWay
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
 from tightwire.exchanges.allreduce import allreduce
+from tightwire.links.rounds import ended
 from tightwire.run.lane import Lane
 from tightwire.run.parcel import Parcel
 from tightwire.run.ranges import Pieces
@@ -31,13 +33,18 @@ from tightwire.run.transport import Entry, Transport
 
 def cross(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     """Exchange one parcel of a collective lane. Runs as one job."""
+    ended(crossing(lane, parcel, at, transport))
+
+
+def crossing(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> Generator[None, None, None]:
+    """The same, step by step: it yields where only messages are waited for that are on their way."""
     entry = Entry("exchange", parcel.label)
     group = lane.group
     if lane.leaf.inner is not None:
         transport.reduce_(parcel.x.flat, lane.leaf.inner.exchange, group.inner, entry)
     if group.speaks:
         moment = at.inside(transport.inside(group.outer))
-        _PATTERNS[lane.recipe.exchange.pattern](lane, parcel, moment, transport)
+        yield from _PATTERNS[lane.recipe.exchange.pattern](lane, parcel, moment, transport) or ()
     if lane.leaf.inner is not None:
         transport.broadcast_(parcel.x.flat, group.inner, entry)
 
@@ -55,12 +62,13 @@ def _reduce(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     _settle(lane, parcel, done, at)
 
 
-def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
+def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> Iterator[None]:
     entry, members = Entry("exchange", parcel.label), lane.group.outer
-    exchange, codec = lane.recipe.exchange, lane.recipe.up[1]
+    exchange, spec = lane.recipe.exchange, parcel.x.spec
     done = _compress(lane, parcel, at, transport)
-    capacity = codec.capacity(parcel.x.spec, at)
-    if isinstance(exchange, Switches) and exchange.densely(capacity, parcel.x.spec.nbytes, at.world):
+    capacity = lane.recipe.up[1].capacity(spec, at)
+    parcel.dense = isinstance(exchange, Switches) and exchange.densely(capacity, spec.nbytes, at.world)
+    if parcel.dense:
         _decode_all(lane, parcel, [done.payload], at)
         parcel.x.fasten_()
         transport.ledger.produced(parcel.x.flat.nbytes)
@@ -71,10 +79,13 @@ def _gather(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     slots: list[Tensor | None] = [None] * at.world.size
     slots[at.world.rank] = done.payload.wire
     transfers, capacities = exchange.transfers(at.world, at), [capacity] * at.world.size
-    early = partial(_settle, lane, parcel, done, at) if lane.settles_early else None
-    arrived = transport.carry(slots, transfers, capacities, members, entry, early)
+    steps = transport.carry(slots, transfers, capacities, members, entry)
+    yield from islice(steps, 1)
+    if lane.settles_early:
+        _settle(lane, parcel, done, at)
+    arrived = ended(steps)
     _decode_all(lane, parcel, [Payload(wire, done.payload.local) for wire in _present(arrived)], at)
-    if early is None:
+    if not lane.settles_early:
         _settle(lane, parcel, done, at)
 
 
@@ -112,7 +123,7 @@ def _to_owners(lane: Lane, parcel: Parcel, wires: list[Tensor], at: At, transpor
     cuts = parcel.x.cut(size)
     capacity = [lane.recipe.up[1].capacity(cuts[slot % size].spec, at) for slot in range(size**2)]
     transfers = lane.recipe.exchange.transfers(at.world, at)
-    arrived = transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label))
+    arrived = ended(transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label)))
     return _present(arrived[rank::size])
 
 
@@ -123,7 +134,8 @@ def _from_owners(lane: Lane, parcel: Parcel, wire: Tensor, at: At, transport: Tr
     slots[at.world.rank] = wire
     capacity = [lane.recipe.down[1].capacity(cut.spec, at) for cut in parcel.x.cut(at.world.size)]
     transfers = lane.recipe.exchange.down(at.world)
-    return _present(transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label)))
+    entry = Entry("exchange", parcel.label)
+    return _present(ended(transport.carry(slots, transfers, capacity, lane.group.outer, entry)))
 
 
 def _present(slots: list[Tensor | None]) -> list[Tensor]:
@@ -142,14 +154,14 @@ def _peers(lane: Lane, parcel: Parcel, at: At, transport: Transport) -> None:
     slots: list[Tensor | None] = [None] * world.size
     slots[world.rank] = encoded.payload.wire
     capacity = [codec.capacity(parcel.x.spec, at)] * world.size
-    arrived = transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label))
+    arrived = ended(transport.carry(slots, transfers, capacity, lane.group.outer, Entry("exchange", parcel.label)))
     heard = [wire for rank, wire in enumerate(arrived) if wire is not None and rank != world.rank]
     for wire in heard:
         codec.decode_(parcel.x, Payload(wire), {}, at)
     parcel.x.flat.mul_(lane.recipe.center.weigh(0, 1 + len(heard)))
 
 
-_PATTERNS: dict[str, Callable[[Lane, Parcel, At, Transport], None]] = {
+_PATTERNS: dict[str, Callable[[Lane, Parcel, At, Transport], Iterator[None] | None]] = {
     "reduce": _reduce,
     "gather": _gather,
     "owners": _owners,

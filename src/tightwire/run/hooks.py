@@ -6,6 +6,9 @@
 
 Buckets are launched strictly in order on every rank, whatever order gradients come in, or collectives would not match.
 The first step of a phase launches nothing early: it shows which gradients exist, and whether the script clips.
+
+A gradient that is read where it lies is held until the next one has come. Let go together, tens of megabytes at a time,
+they would leave the heap, and malloc would ask for them again in the next backward pass: a fault for every page.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ class Launcher:
             for name, tensor in parcel.tensors.items()
         }
         self._missing: list[set[str]] = []
+        self._held: dict[nn.Parameter, torch.Tensor] = {}  # never read
         self._next = 0
         self._batch_weight = batch_weight
         self.overlap = False
@@ -64,6 +68,7 @@ class Launcher:
         """Take the hooks off."""
         for handle in self._handles:
             handle.remove()
+        self._held.clear()
 
     def pause(self) -> AbstractContextManager[None]:
         """Gradients that come inside stay where autograd puts them."""
@@ -123,6 +128,8 @@ class Launcher:
         factor = lane.scale * self._batch_weight()
         if lane.takes_loose and gradient.dtype == parcel.x.spec.dtype and gradient.is_contiguous():
             parcel.x.loose[name] = (gradient, factor)
+            if gradient.device.type == "cpu":
+                self._held[tensor] = gradient
         else:
             torch.mul(gradient, factor, out=parcel.x[name])
         self._missing[index].discard(name)

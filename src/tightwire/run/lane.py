@@ -79,6 +79,14 @@ class Lane:
         loose = getattr(self.compressor, "takes_loose", False)
         return bool(loose) and self.recipe.exchange.pattern == "gather" and self.leaf.inner is None
 
+    def begins_here(self, parcel: Parcel) -> bool:
+        """True if whoever completes a parcel should send it off.
+
+        Gradients that are read where they lie are still in the cache of the core that made them, and once they have
+        been sent, one round of messages is all that is left to wait for; unless the parcel travels densely.
+        """
+        return self.takes_loose and not parcel.dense
+
     @property
     def settles_early(self) -> bool:
         """True if the memory may be told what was sent before anything has come back."""

@@ -23,6 +23,7 @@ class Parcel:
     kept: Kept | None = None  # this worker's memory and codec state, on the way up
     kept_down: Kept | None = None  # an owner's, on the way down
     center: Bucket | None = None
+    dense: bool = False  # whether what was selected travelled densely, the last time
     rule_state: State = field(default_factory=dict)
     debts: dict[str, Tensor] = field(default_factory=dict)  # what a phase that ended still owed
 

@@ -5,17 +5,18 @@ Everything here blocks and runs inside a job of the link (`Link.submit`), except
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
 from tightwire.algebra.exchange import Exchange, Transfer, elements_moved, part_edges
-from tightwire.algebra.link import Link, Pending
+from tightwire.algebra.link import Link, Pending, Port
 from tightwire.algebra.world import World
 from tightwire.exchanges import graphs
-from tightwire.links.rounds import Moved, Route, carry, reduce_
+from tightwire.links.pipes import SMALL_NBYTES
+from tightwire.links.rounds import Moved, Route, carry, ended, reduce_
 from tightwire.telemetry.ledger import Ledger, Phase
 
 Members = tuple[int, ...]
@@ -86,7 +87,8 @@ class Transport:
         """Everybody's bytes, in rank order."""
         slots: list[Tensor | None] = [None] * len(members)
         slots[self.inside(members).rank] = wire
-        everyone = self.carry(slots, graphs.all_to_all_copy(len(members)), [capacity] * len(members), members, entry)
+        transfers, capacities = graphs.all_to_all_copy(len(members)), [capacity] * len(members)
+        everyone = ended(self.carry(slots, transfers, capacities, members, entry))
         return [said for said in everyone if said is not None]
 
     def carry(
@@ -96,12 +98,13 @@ class Transport:
         capacity: Sequence[int],
         members: Members,
         entry: Entry,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> list[Tensor | None]:
-        """Move payloads between slots (`links.rounds.carry`); what was not for this rank stays None."""
+    ) -> Generator[None, None, list[Tensor | None]]:
+        """Move payloads between slots, step by step (`links.rounds.carry`); what was not for this rank stays None."""
         home = next(slot.device for slot in slots if slot is not None)
         on_wire = [None if slot is None else self._stage(slot.contiguous()) for slot in slots]
-        moved = carry(self._route(members, entry), on_wire, transfers, capacity, meanwhile)
+        small = max(capacity) <= SMALL_NBYTES
+        route = self._route(members, entry, self.link.framed if small else self.link.port)
+        moved = yield from carry(route, on_wire, transfers, capacity)
         self._count(entry, moved)
         return [None if slot is None else slot.to(home) for slot in on_wire]
 
@@ -115,7 +118,7 @@ class Transport:
         combine: Literal["sum", "max"] = "sum",
     ) -> None:
         staged = self._stage(flat)
-        self._count(entry, reduce_(self._route(members, entry), staged, transfers, pieces, combine))
+        self._count(entry, reduce_(self._route(members, entry, self.link.port), staged, transfers, pieces, combine))
         if staged is not flat:
             flat.copy_(staged)
 
@@ -123,9 +126,9 @@ class Transport:
         device = self.link.wire_device
         return tensor if device is None or tensor.device.type == device.type else tensor.to(device)
 
-    def _route(self, members: Members, entry: Entry) -> Route:
+    def _route(self, members: Members, entry: Entry, port: Port) -> Route:
         label = f"{entry.phase} of {entry.group}"
-        return Route(self.link.port, members, self.inside(members).rank, JOBS, self.timeout_s, label)
+        return Route(port, members, self.inside(members).rank, JOBS, self.timeout_s, label)
 
     def _count(self, entry: Entry, moved: Moved) -> None:
         self.ledger.moved(entry.phase, entry.group, tx=moved.tx, rx=moved.rx, known="counted")

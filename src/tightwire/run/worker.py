@@ -16,20 +16,22 @@ centre in one memory (run.commons).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from functools import partial
 
 import torch
 from torch import nn
 
 from tightwire.algebra.link import Link, Pending
-from tightwire.algebra.recipe import AnyRecipe, changes_at, describe
+from tightwire.algebra.recipe import AnyRecipe, changes_at
 from tightwire.algebra.schedule import Due
 from tightwire.algebra.world import At
+from tightwire.links.rounds import ended
 from tightwire.rules.yours import Yours
 from tightwire.run.amp import Scaling
 from tightwire.run.assembly import Assembly
 from tightwire.run.commons import Commons
-from tightwire.run.conduct import cross
+from tightwire.run.conduct import crossing
 from tightwire.run.handing import hand_out
 from tightwire.run.hooks import Launcher
 from tightwire.run.lane import Lane, lay_out
@@ -149,12 +151,14 @@ class Worker:
     def _submit(self, lane: Lane, parcel: Parcel) -> Pending:
         at = self.at()
 
-        def job() -> None:
+        def steps() -> Generator[None, None, None]:
             self.emit(event.Started, bucket=parcel.label)
-            cross(lane, parcel, at, self.transport)
+            yield from crossing(lane, parcel, at, self.transport)
             self.emit(event.Finished, bucket=parcel.label)
 
-        return self.link.submit(self._side.job(job))
+        crosses = steps()
+        first = partial(next, crosses, None) if lane.begins_here(parcel) else None
+        return self.link.submit(self._side.job(partial(ended, crosses)), first=first)
 
     def exchange_gradients(self, *, at_once: bool = False) -> None:
         """Finish the exchange of gradients: afterwards `p.grad` is the weighed sum over workers.
@@ -276,10 +280,6 @@ class Worker:
     def note(self, text: str) -> None:
         """Tell a person."""
         self.emit(event.Noted, text=text)
-
-    def describe(self) -> str:
-        """The recipe as text."""
-        return describe(self.recipe)
 
     def _step_aside(self) -> None:
         """No server lets others wait for a worker that itself waits for all of them."""

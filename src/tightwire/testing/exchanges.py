@@ -11,7 +11,7 @@ from torch import Tensor
 from tightwire.algebra.exchange import Exchange, Transfer, TwoWay, elements_moved, part_edges
 from tightwire.algebra.world import World
 from tightwire.links.loop import LoopLink, LoopWorld
-from tightwire.links.rounds import Moved, Route, carry, reduce_
+from tightwire.links.rounds import Moved, Route, carry, ended, reduce_
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 
@@ -128,7 +128,7 @@ def _gather_everywhere(exchange: Exchange, size: int) -> list[list[Tensor]]:
     def one(link: LoopLink) -> list[Tensor]:
         slots: list[Tensor | None] = [None] * size
         slots[link.world.rank] = torch.zeros(link.world.rank + 1, dtype=torch.uint8)
-        carry(_route(link), slots, exchange.transfers(link.world), [size] * size)
+        ended(carry(_route(link), slots, exchange.transfers(link.world), [size] * size))
         return [slot for slot in slots if slot is not None]
 
     return LoopWorld(size).run(one)
