@@ -47,9 +47,8 @@ def test_no_more_vectors_are_taken_than_allowed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(codebook_bulk, "_sizes", lambda _: (132, SHARED_NBYTES))
     one, two, nine = (torch.zeros(batch, 8192).half() for batch in (1, 2, 9))
     assert shape_for(8192, 4096, one) == SHAPES[0]
-    assert shape_for(8192, 4096, two, most=1) is None
-    assert shape_for(8192, 4096, two, most=MOST_VECTORS) == SHAPES[0]
-    assert shape_for(8192, 4096, nine, most=MOST_VECTORS) is None
+    assert shape_for(8192, 4096, two) == SHAPES[0]
+    assert shape_for(8192, 4096, nine) is None
 
 
 def test_the_source_is_part_of_the_package_and_leaves_the_sizes_open() -> None:
@@ -116,7 +115,7 @@ def test_the_product_is_that_of_the_reference_and_the_same_every_time(
     rows: int, columns: int, dtype: torch.dtype, batch: int
 ) -> None:
     matrix, x = drawn(rows, columns), vectors(batch, columns, dtype)
-    shape = shape_for(rows, columns // 2, x, most=MOST_VECTORS)
+    shape = shape_for(rows, columns // 2, x)
     if shape is None:
         pytest.skip("this GPU takes other shapes")
     first, dense = made(product(matrix, x, shape=shape, dependent=False)), unpacked(matrix).to(dtype).double()

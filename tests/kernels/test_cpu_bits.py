@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
 
-from tightwire.algebra.codec import Codec, DenseSent, Payload, drive
+from tests.kernels.passing import there_and_back, without
+from tightwire.algebra.codec import Codec
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
 from tightwire.codecs.onebit import onebit
-from tightwire.codecs.passes import offer, passes_for, withdraw
+from tightwire.codecs.passes import passes_for
 from tightwire.codecs.terngrad import terngrad
 from tightwire.kernels import cpu_bits
 from tightwire.kernels.cpu_bits import CpuPasses, cpu_passes
@@ -34,15 +34,6 @@ def one_or_two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def there_and_back(codec: Codec, x: Bucket, at: At) -> list[Tensor]:
-    """The payload, what it says it carries, and what it adds to ones."""
-    encoded = drive(codec.encode(x, {}, at), lambda ask: ask.tensor)
-    assert isinstance(encoded.sent, DenseSent)
-    out = Bucket(torch.ones_like(x.flat), x.spec)
-    codec.decode_(out, Payload(encoded.payload.wire.clone()), {}, at)
-    return [encoded.payload.wire, encoded.sent.flat, out.flat]
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.numel))
 @pytest.mark.parametrize("codec", [onebit(), terngrad(), terngrad(float("inf"), scaler="own")])
@@ -56,12 +47,9 @@ def test_they_do_as_the_codec_itself(codec: Codec, spec: Spec, threads: int) -> 
             x.flat.zero_()
         assert isinstance(passes_for(x), CpuPasses)
         fast = there_and_back(codec, x, At(step=step))
-        withdraw(cpu_passes)
-        try:
+        with without(cpu_passes):
             assert passes_for(x) is None
             slow = there_and_back(codec, x, At(step=step))
-        finally:
-            offer(cpu_passes)
         for one, other in zip(fast, slow, strict=True):
             assert torch.equal(one, other), step
 

@@ -32,8 +32,6 @@ _HOPPER_SHARED_NBYTES = 227 << 10  # that a block may ask for
 _MAX_SHARED, _CARVEOUT, _DEPENDENT = 8, 9, 6  # numbers of the driver's attributes
 _TABLE_NBYTES, _TILE_NBYTES, _BARRIER_NBYTES = 32768, 1024, 16
 MOST_VECTORS = 8
-# Triton has the others until a GPU has passed tests/kernels/test_codebook_bulk.py, which asks for up to eight.
-SURE_VECTORS = 1
 
 Launch = Callable[..., None]
 
@@ -73,9 +71,9 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
-def shape_for(rows: int, row_nbytes: int, x_BC: Tensor, *, most: int = SURE_VECTORS) -> Shape | None:
-    """The shape for this product of at most ``most`` vectors on x's GPU, or None: then another kernel has to do it."""
-    if not 0 < len(x_BC) <= most or x_BC.dtype not in {torch.float16, torch.bfloat16}:
+def shape_for(rows: int, row_nbytes: int, x_BC: Tensor) -> Shape | None:
+    """The shape for this product on x's GPU, or None: then another kernel has to do it."""
+    if not 0 < len(x_BC) <= MOST_VECTORS or x_BC.dtype not in {torch.float16, torch.bfloat16}:
         return None
     if x_BC.shape[1] * x_BC.element_size() != 4 * row_nbytes:  # columns that fill the words
         return None

@@ -33,30 +33,33 @@ from tightwire.memories.residual import Residual
 
 SPARSE = 0.3  # a denser selection is no search for few
 FEW_PAYLOADS = 8  # merging lists pays for a few
-MANY, FEW = 5.0, 64  # survivors, in parts of those wanted and beyond them, that are fine
+MANY, FEW = 2.0, 64  # survivors, in parts of those wanted and beyond them, that are fine
+FAR_TOO_MANY = 15.0
 
 
 @dataclass
 class Edge:
     """From which magnitude on to look for the largest of a tensor. Follows how the last selected magnitude moves.
 
-    Too high an edge costs a second search, too low a one many survivors.
+    It is thought to move on as it just did. Too high an edge costs a second search, too low a one many survivors.
     """
 
     least: float  # the smallest magnitude that was selected
     factor: float = 0.95
+    trend: float = 1.0  # by what it has grown
 
     @property
     def guess(self) -> float:
         """Where to look in the next step."""
-        return self.least * self.factor
+        return self.least * self.trend * self.factor
 
     def learn(self, least: float, survivors: int, wanted: int) -> None:
         """Take in what a search found."""
         if survivors < wanted:
             self.factor *= 0.97
         elif survivors > MANY * wanted + FEW:
-            self.factor = min(1.1, self.factor * (1.04 if survivors > 3 * MANY * wanted + FEW else 1.01))
+            self.factor = min(1.1, self.factor * (1.04 if survivors > FAR_TOO_MANY * wanted + FEW else 1.01))
+        self.trend = min(2.0, max(0.5, least / self.least)) if self.least > 0 else 1.0
         self.least = least
 
 

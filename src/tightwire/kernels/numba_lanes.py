@@ -13,7 +13,7 @@ to memory and back with every word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numba
@@ -22,6 +22,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 WIDE, NARROW = 64, 16  # lanes at a time; every stretch is a multiple of the second
+CODE_BITS = {16: 5, 32: 16}  # by those of a word, as in kernels.words
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _V = ir.VectorType(_F, NARROW)
 _MAY_FUSE = ("contract",)
@@ -53,7 +54,19 @@ def _loop(b: Any, low: Any, high: Any, step: int, sums: list[Any], turn: Any) ->
     return i, carried
 
 
-def _row(lanes: int, bits: int, abreast: int) -> Any:
+def _add_word(b: Any, i: Any, sums: list[Any], *, pointers: list[Any], bits: int, lane: Any) -> list[Any]:
+    """``sums + codebook[code] · x[start[column] + lane:…]`` for word i, whose lowest ``bits`` are the code."""
+    words, starts, xs, values = pointers
+    word = b.zext(b.load(b.gep(words, [i])), _I64)
+    weight = b.load(b.gep(values, [b.and_(word, ir.Constant(_I64, (1 << bits) - 1))]))
+    base = b.add(b.load(b.gep(starts, [b.lshr(word, ir.Constant(_I64, bits))])), lane)
+    first = b.insert_element(ir.Constant(_V, ir.Undefined), weight, ir.Constant(_I32, 0))
+    same = b.shuffle_vector(first, first, ir.Constant(ir.VectorType(_I32, NARROW), [0] * NARROW))
+    met = [_vector(b, xs, b.add(base, ir.Constant(_I64, NARROW * k))) for k in range(len(sums))]
+    return [b.fadd(sum_, b.fmul(same, x, flags=_MAY_FUSE), flags=_MAY_FUSE) for sum_, x in zip(sums, met, strict=True)]
+
+
+def _row(lanes: int, abreast: int) -> Any:
     """One row, some lanes: ``y[at:at + lanes] += Σ codebook[code] · x[start[column] + lane:…]``.
 
     So many words go ``abreast``, each with sums of its own: a sum waits four cycles for the one before.
@@ -61,22 +74,10 @@ def _row(lanes: int, bits: int, abreast: int) -> Any:
     parts = [ir.Constant(_I64, NARROW * k) for k in range(lanes // NARROW)]
 
     def generate(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        words, starts, xs, values, ys = (
-            context.make_array(signature.args[k])(context, b, args[k]).data for k in range(5)
-        )
+        *pointers, ys = [context.make_array(signature.args[k])(context, b, args[k]).data for k in range(5)]
         low, high, lane, at = args[5:]
-        out = b.gep(ys, [at])
-
-        def one(i: Any, sums: list[Any]) -> list[Any]:
-            word = b.zext(b.load(b.gep(words, [i])), _I64)
-            weight = b.load(b.gep(values, [b.and_(word, ir.Constant(_I64, (1 << bits) - 1))]))
-            base = b.add(b.load(b.gep(starts, [b.lshr(word, ir.Constant(_I64, bits))])), lane)
-            first = b.insert_element(ir.Constant(_V, ir.Undefined), weight, ir.Constant(_I32, 0))
-            same = b.shuffle_vector(first, first, ir.Constant(ir.VectorType(_I32, NARROW), [0] * NARROW))
-            return [
-                b.fadd(sum_, b.fmul(same, _vector(b, xs, b.add(base, part)), flags=_MAY_FUSE), flags=_MAY_FUSE)
-                for sum_, part in zip(sums, parts, strict=True)
-            ]
+        out, bits = b.gep(ys, [at]), CODE_BITS[signature.args[0].dtype.bitwidth]
+        one = partial(_add_word, b, pointers=pointers, bits=bits, lane=lane)
 
         def several(i: Any, sums: list[Any]) -> list[Any]:
             each = [sums[k::abreast] for k in range(abreast)]
@@ -103,24 +104,20 @@ def _row(lanes: int, bits: int, abreast: int) -> Any:
     return row
 
 
-def _many(bits: int) -> Callable[..., None]:
+# Numba never finds in its cache what captures them: an intrinsic has another name in each process
+_wide, _narrow = _row(WIDE, 1), _row(NARROW, 4)
+
+
+@numba.njit(cache=True, nogil=True)
+def many(y: Any, x: Any, word: Any, begin: Any, end: Any, codebook: Any, start: Any, lanes: int, first: int, last: int) -> None:  # fmt: skip  # noqa: PLR0913, PLR0917, E501
     """``y[first:last] = W[first:last] · x`` over stretches of ``lanes``, a multiple of `NARROW`."""
-    wide, narrow = _row(WIDE, bits, 1), _row(NARROW, bits, 4)
-
-    def many(y: Any, x: Any, word: Any, begin: Any, end: Any, codebook: Any, start: Any, lanes: int, first: int, last: int) -> None:  # fmt: skip  # noqa: PLR0913, PLR0917, E501
-        y[first * lanes : last * lanes] = 0
-        whole = lanes // WIDE * WIDE
-        for lane in range(0, whole, WIDE):
-            for block in range(begin.shape[0]):
-                for r in range(first, last):
-                    wide(word, start[block], x, codebook, y, begin[block, r], end[block, r], lane, r * lanes + lane)
-        for lane in range(whole, lanes, NARROW):
-            for block in range(begin.shape[0]):
-                for r in range(first, last):
-                    narrow(word, start[block], x, codebook, y, begin[block, r], end[block, r], lane, r * lanes + lane)
-
-    compiled: Callable[..., None] = numba.njit(cache=True, nogil=True)(many)
-    return compiled
-
-
-many_short, many_long = _many(5), _many(16)
+    y[first * lanes : last * lanes] = 0
+    whole = lanes // WIDE * WIDE
+    for lane in range(0, whole, WIDE):
+        for block in range(begin.shape[0]):
+            for r in range(first, last):
+                _wide(word, start[block], x, codebook, y, begin[block, r], end[block, r], lane, r * lanes + lane)
+    for lane in range(whole, lanes, NARROW):
+        for block in range(begin.shape[0]):
+            for r in range(first, last):
+                _narrow(word, start[block], x, codebook, y, begin[block, r], end[block, r], lane, r * lanes + lane)

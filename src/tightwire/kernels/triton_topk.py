@@ -153,7 +153,7 @@ def choose(
 
 @triton.jit
 def learn(tensors, count, wanted, least, magnitude, factor, edge, MANY, FEW, CHUNK: tl.constexpr):
-    """Where to look in the next step: `kernels.cpu_topk.Edge`, for all tensors at once."""
+    """Where to look in the next step, for all tensors at once: as `kernels.cpu_topk.Edge`, but without its trend."""
     i = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
     inside = i < tensors
     n = tl.load(count + i, mask=inside, other=0)

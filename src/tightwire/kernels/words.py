@@ -180,11 +180,10 @@ def slide(matrix: Words, x: Tensor, *, at: Stretches, lanes: int) -> Tensor:
     if lane_kernel is None:
         return torch.from_numpy(_plain().slide(matrix, x.numpy(), at.start_C, lanes))
     y = np.empty(matrix.rows * lanes, np.float32)
-    kernel = lane_kernel.many_short if matrix.bits == SHORT_BITS else lane_kernel.many_long
     x_, m = x.numpy(), matrix
 
     def part(first: int, last: int) -> None:
-        kernel(y, x_, m.word_W, m.begin_BR, m.end_BR, m.codebook_K, at.start_BS, lanes, first, last)
+        lane_kernel.many(y, x_, m.word_W, m.begin_BR, m.end_BR, m.codebook_K, at.start_BS, lanes, first, last)
 
     _share_out(part, matrix.rows, _threads(matrix.rows, len(matrix.word_W) * lanes // 4))
     return torch.from_numpy(y).view(matrix.rows, lanes)
