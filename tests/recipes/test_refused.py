@@ -11,7 +11,18 @@ from torch import nn
 from tightwire.algebra.errors import JoinError, RecipeError
 from tightwire.algebra.recipe import AnyRecipe
 from tightwire.exchanges.server import server
-from tightwire.recipes import async_easgd, backup_workers, downpour, eamsgd, easgd, mdownpour, omnivore
+from tightwire.recipes import (
+    async_easgd,
+    backup_workers,
+    downpour,
+    eamsgd,
+    easgd,
+    hogwild_easgd,
+    mdownpour,
+    omnivore,
+    sync_easgd,
+)
+from tightwire.rules.adopt import elastic
 from tightwire.run.join import join
 from tightwire.schedules.bounded import bounded_delay, ssp
 from tightwire.schedules.clock import asynchronous
@@ -30,6 +41,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no shards": (lambda: server(0), r"shards=0.*at least one shard"),
     "springs too strong": (lambda: easgd(2.0), r"beta=2.0.*0 ≤ beta < 2"),
     "springs too strong, first come": (lambda: async_easgd(-0.1), r"beta=-0.1"),
+    "springs too strong, without locks": (lambda: hogwild_easgd(2.5), r"beta=2.5"),
+    "springs too strong, together": (lambda: sync_easgd(3.0), r"beta=3.0"),
+    "springs too strong, by themselves": (lambda: elastic(2.0), r"beta=2.0.*0 ≤ beta < 2"),
     "another server rule": (lambda: downpour(server_rule="adam"), r"'adam' is adagrad or fixed"),  # type: ignore[arg-type]
     "another end for the late": (lambda: backup_workers(late="apply"), r"late='apply'.*\(drop\).*\(refund\)"),  # type: ignore[arg-type]
     "momentum of 1": (lambda: mdownpour(1.0), r"momentum=1.0.*below 1"),

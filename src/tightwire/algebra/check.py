@@ -13,6 +13,7 @@ from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import START
 
 _PROBE = Spec.pack([("matrix", (64, 64))])  # what a codec is asked about
+_TWO_WAY = ("owners", "server")  # patterns of exchanges that go up and down
 _LOCKSTEP_CLOCKS = 64  # how many steps of a schedule are tried when it must be due at every one of them
 
 
@@ -21,6 +22,8 @@ def check(recipe: AnyRecipe) -> AnyRecipe:
     _check_shape(recipe)
     for leaf in leaves(recipe):
         _check_seats(leaf.recipe)
+        _check_ways(leaf.recipe)
+        _check_codecs(leaf.recipe)
         _check_payload(leaf.recipe)
         _check_directions(leaf.recipe)
         _check_clock(leaf.recipe)
@@ -90,10 +93,9 @@ def _check_seats(r: Recipe) -> None:
         )
 
 
-def _check_payload(r: Recipe) -> None:
-    two_way = r.exchange.pattern in ("owners", "server")
+def _check_ways(r: Recipe) -> None:
     for axis, part in (("memory", r.memory), ("codec", r.codec)):
-        if isinstance(part, Ways) and not two_way:
+        if isinstance(part, Ways) and r.exchange.pattern not in _TWO_WAY:
             raise RecipeError(
                 f"{r.name}: {axis}=ways(…) needs an exchange that goes up and down; {r.exchange} goes one way: give "
                 f"one {axis}, or use exchange=owners() or server()"
@@ -103,6 +105,10 @@ def _check_payload(r: Recipe) -> None:
             f"{r.name}: memory={r.memory} has a way down, but a server sends its centre itself and owes nothing; "
             f"write memory={r.up[0]}"
         )
+
+
+def _check_codecs(r: Recipe) -> None:
+    """Each codec is asked only for what it can do."""
     positions = [r.up[1]] if r.send.kind == "position" else []
     positions += [r.codec.down] if isinstance(r.codec, Ways) and r.exchange.pattern == "server" else []
     for codec in positions:
@@ -111,7 +117,7 @@ def _check_payload(r: Recipe) -> None:
                 f"{r.name}: codec={codec} keeps only part of what it is given, which is right for steps and wrong for "
                 "weights; use send=progress(), or dense() on the way down"
             )
-    for _, codec in (r.up, r.down) if two_way else ():
+    for _, codec in (r.up, r.down) if r.exchange.pattern in _TWO_WAY else ():
         if codec.init(_PROBE):
             raise RecipeError(
                 f"{r.name}: codec={codec} keeps state from step to step, which {r.exchange} has no place for; "
@@ -124,6 +130,10 @@ def _check_payload(r: Recipe) -> None:
                 f"{r.name}: codec={codec} asks all workers before it encodes, but on this way of {r.exchange} each "
                 "encodes something of its own; use a codec that asks nothing, or exchange=gather()"
             )
+
+
+def _check_payload(r: Recipe) -> None:
+    """The exchange carries what the codec writes and brings back what the memory waits for."""
     if r.exchange.pattern == "owners" and not isinstance(r.codec, Ways):
         raise RecipeError(f"{r.name}: {r.exchange} encodes twice; write codec=ways(up={r.codec}, down=…)")
     if r.up[0].listens and r.exchange.pattern == "server":

@@ -9,7 +9,6 @@ centre as it was. An exchange costs one message each way, in every step unless t
 
 from __future__ import annotations
 
-from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.grain import whole
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.server import server
@@ -22,11 +21,13 @@ from tightwire.rules.springs import tow
 from tightwire.rules.yours import yours
 from tightwire.schedules.clock import asynchronous
 
+PAPER = Paper(
+    "You, Buluç, Demmel", "Scaling Deep Learning on GPU and Knights Landing clusters", "SC 2017, arXiv 1708.02983"
+)
+
 
 def async_easgd(beta: float = 0.9, *, tau: int = 1) -> Recipe:
     """Springs of strength ``beta``/P, every ``tau`` steps of each worker, one at a time."""
-    if not 0 <= beta < 2:
-        raise RecipeError(f"beta={beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2")
     return recipe(
         "async-easgd", local=yours(), send=weights(), exchange=server(), center=tow(beta), adopt=elastic(beta),
         schedule=asynchronous(push=tau, fetch=tau, order="before_local"), grain=whole(),
@@ -36,9 +37,7 @@ def async_easgd(beta: float = 0.9, *, tau: int = 1) -> Recipe:
 entry = RecipeEntry(
     name="async-easgd",
     make=async_easgd,
-    paper=Paper(
-        "You, Buluç, Demmel", "Scaling Deep Learning on GPU and Knights Landing clusters", "SC 2017, arXiv 1708.02983"
-    ),
+    paper=PAPER,
     when="elastic averaging with an exchange in every step, and workers that differ in speed",
     start=Start(lr=0.6, momentum=0.0),
     laws=(

@@ -9,8 +9,8 @@ The velocity is the worker's own; springs do not enter it.
 from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
-from tightwire.recipes.async_easgd import async_easgd
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
+from tightwire.recipes.async_easgd import PAPER, async_easgd
+from tightwire.recipes.entry import Case, Equals, RecipeEntry, Start
 from tightwire.rules.momentum import with_momentum
 
 
@@ -22,9 +22,7 @@ def async_measgd(beta: float = 0.9, *, tau: int = 1, momentum: float = 0.9) -> R
 entry = RecipeEntry(
     name="async-measgd",
     make=async_measgd,
-    paper=Paper(
-        "You, Buluç, Demmel", "Scaling Deep Learning on GPU and Knights Landing clusters", "SC 2017, arXiv 1708.02983"
-    ),
+    paper=PAPER,
     when="as async-easgd, where momentum helps",
     start=Start(lr=0.1, momentum=0.0),
     laws=(

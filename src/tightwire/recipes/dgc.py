@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tightwire.algebra.errors import RecipeError
-from tightwire.algebra.grain import whole
+from tightwire.algebra.grain import Grain, bucket
 from tightwire.algebra.knob import Knob
 from tightwire.algebra.recipe import AnyRecipe, tiers
 from tightwire.algebra.world import Grouping, groups_of, host
@@ -43,12 +43,14 @@ def dgc(  # noqa: PLR0913 -- the method's own knobs
     gaps: Gaps = "16bit",
     hosts: Literal["flat", "tiers"] = "flat",
     by: Grouping = host,
+    grain: Grain = bucket(16.0, 16.0),  # noqa: B008 -- a frozen value
 ) -> AnyRecipe:
     """DGC at a density; ``momentum=0`` drops the velocity, for optimizers that have their own.
 
     ``warmup`` is the number of epochs in which the density falls from 1/4 to its own (`warm_up`), 4 in the paper.
     ``values`` and ``gaps`` choose the bytes: ``log8`` and ``rice`` take 2.4 an element instead of 6. What values lose
-    is fed back like everything that was not sent. Vectors then travel in half precision.
+    is fed back like everything that was not sent. Vectors then travel in half precision. A message holds the tensors of
+    16 MiB (``grain``): those of the last layers travel while the backward pass goes on.
 
     >>> dgc(0.01).codec.rest.density
     0.01
@@ -60,7 +62,7 @@ def dgc(  # noqa: PLR0913 -- the method's own knobs
     memory = momentum_correction(momentum, masking=masking, form=form) if momentum else residual()
     vectors = dense() if values == "float32" else half()
     codec = by_dimension(vectors=vectors, rest=topk(density, values=values, gaps=gaps))
-    flat = recipe("dgc", memory=memory, codec=codec, exchange=gather(), grain=whole())
+    flat = recipe("dgc", memory=memory, codec=codec, exchange=gather(), grain=grain)
     return flat if hosts == "flat" else tiers(sync_sgd(ring()), flat, by=by, name="dgc")
 
 

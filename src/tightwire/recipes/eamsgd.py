@@ -11,8 +11,8 @@ the spring acts.
 from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
-from tightwire.recipes.easgd import easgd
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
+from tightwire.recipes.easgd import PAPER, easgd
+from tightwire.recipes.entry import Case, Equals, RecipeEntry, Start
 from tightwire.rules.momentum import with_nesterov
 
 
@@ -24,11 +24,7 @@ def eamsgd(beta: float = 0.9, *, tau: int = 10, momentum: float = 0.9) -> Recipe
 entry = RecipeEntry(
     name="eamsgd",
     make=eamsgd,
-    paper=Paper(
-        "Zhang, Choromanska, LeCun",
-        "Deep learning with Elastic Averaging SGD",
-        "NIPS 2015, arXiv 1412.6651",
-    ),
+    paper=PAPER,
     when="as easgd, where momentum helps: the best of its family in the paper, and it bears the longest periods",
     start=Start(lr=0.1, momentum=0.0),
     laws=(

@@ -9,7 +9,6 @@ Both ends move by the same e, so Σ x + c changes by gradients only. The answer 
 
 from __future__ import annotations
 
-from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.grain import whole
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.server import server
@@ -21,11 +20,11 @@ from tightwire.rules.springs import spring
 from tightwire.rules.yours import yours
 from tightwire.schedules.clock import asynchronous
 
+PAPER = Paper("Zhang, Choromanska, LeCun", "Deep learning with Elastic Averaging SGD", "NIPS 2015, arXiv 1412.6651")
+
 
 def easgd(beta: float = 0.9, *, tau: int = 10) -> Recipe:
     """Springs of strength ``beta``/P, every ``tau`` steps of each worker."""
-    if not 0 <= beta < 2:
-        raise RecipeError(f"beta={beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2")
     return recipe(
         "easgd", local=yours(), send=displacement(), exchange=server(), center=spring(beta), adopt=elastic(beta),
         schedule=asynchronous(push=tau, fetch=tau, order="before_local"), grain=whole(),
@@ -35,11 +34,7 @@ def easgd(beta: float = 0.9, *, tau: int = 10) -> Recipe:
 entry = RecipeEntry(
     name="easgd",
     make=easgd,
-    paper=Paper(
-        "Zhang, Choromanska, LeCun",
-        "Deep learning with Elastic Averaging SGD",
-        "NIPS 2015, arXiv 1412.6651",
-    ),
+    paper=PAPER,
     when="workers differ in speed, the wire is slow, and workers should explore apart",
     start=Start(lr=0.6, momentum=0.0),
     laws=(

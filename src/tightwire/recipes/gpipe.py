@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.algebra.split import Cut
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.flush import Flush
 
 
 def gpipe(stages: int = 2, *, microbatches: int = 4, cuts: tuple[int, ...] | None = None, replicas: int = 1) -> Recipe:
     """One stage of adjacent layers on each worker; an update after all microbatches of a batch."""
-    split = Flush(stages, microbatches, "gpipe", Cut(cuts, replicas=replicas))
-    return recipe("gpipe", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("gpipe", Flush(stages, microbatches, "gpipe", Cut(cuts, replicas=replicas)))
 
 
 entry = RecipeEntry(

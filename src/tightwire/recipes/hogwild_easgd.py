@@ -9,11 +9,11 @@ sum of workers and centre is no longer conserved. The answer is the centre.
 
 from __future__ import annotations
 
-from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.shared import shared_center
+from tightwire.recipes.async_easgd import PAPER
 from tightwire.recipes.easgd import easgd
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
+from tightwire.recipes.entry import Case, Equals, RecipeEntry, Start
 from tightwire.recipes.make import recipe
 from tightwire.rules.adopt import elastic
 from tightwire.rules.signals import displacement
@@ -24,8 +24,6 @@ from tightwire.schedules.clock import asynchronous
 
 def hogwild_easgd(beta: float = 0.9, *, tau: int = 1) -> Recipe:
     """Springs of strength ``beta``/P, every ``tau`` steps of each worker, without locks."""
-    if not 0 <= beta < 2:
-        raise RecipeError(f"beta={beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2")
     return recipe(
         "hogwild-easgd", local=yours(), send=displacement(), exchange=shared_center(), center=spring(beta),
         adopt=elastic(beta), schedule=asynchronous(push=tau, fetch=tau, order="before_local"),
@@ -35,9 +33,7 @@ def hogwild_easgd(beta: float = 0.9, *, tau: int = 1) -> Recipe:
 entry = RecipeEntry(
     name="hogwild-easgd",
     make=hogwild_easgd,
-    paper=Paper(
-        "You, Buluç, Demmel", "Scaling Deep Learning on GPU and Knights Landing clusters", "SC 2017, arXiv 1708.02983"
-    ),
+    paper=PAPER,
     when="all workers are on one machine and should explore apart, tied to a centre that costs no message",
     start=Start(lr=0.6, momentum=0.0),
     laws=(

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.algebra.split import Cut
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.interleaved import Interleaved
 
 
@@ -22,8 +19,7 @@ def interleaved(
     workers: int = 2, *, chunks: int = 1, microbatches: int = 4, cuts: tuple[int, ...] | None = None
 ) -> Recipe:
     """Each worker has ``chunks`` stages; an update after all microbatches of a batch."""
-    split = Interleaved(workers, chunks, microbatches, "interleaved", Cut(cuts))
-    return recipe("interleaved", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("interleaved", Interleaved(workers, chunks, microbatches, "interleaved", Cut(cuts)))
 
 
 entry = RecipeEntry(

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.algebra.split import Compensation, Cut
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.layerwise import Layerwise
 
 
@@ -31,8 +28,7 @@ def layerwise(
     compensation: Compensation = "none",
 ) -> Recipe:
     """One stage of adjacent layers on each worker; ``wide`` workers share the columns of the last layer."""
-    split = Layerwise(stages, Cut(cuts, wide, columns or (), replicas), compensation)
-    return recipe("layerwise", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("layerwise", Layerwise(stages, Cut(cuts, wide, columns or (), replicas), compensation))
 
 
 entry = RecipeEntry(

@@ -1,4 +1,4 @@
-"""`recipe(…)`: the usual value for every axis that is not named."""
+"""`recipe(…)`: the usual value for every axis that is not named; `split_model(…)`: those of a model in pieces."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tightwire.algebra.schedule import Schedule
 from tightwire.algebra.split import Split
 from tightwire.codecs.dense import dense
 from tightwire.exchanges.allreduce import allreduce
+from tightwire.exchanges.nobody import nobody
 from tightwire.memories.nothing import nothing
 from tightwire.rules.adopt import overwrite
+from tightwire.rules.average import average
 from tightwire.rules.signals import gradient
 from tightwire.rules.yours import no_local, yours
 from tightwire.schedules.clock import every_step
@@ -44,3 +46,8 @@ def recipe(  # noqa: PLR0913 -- one argument an axis
     made = Recipe(name, local, send, memory, codec, exchange, schedule, center, adopt, grain, split, buffers)
     check(made)
     return made
+
+
+def split_model(name: str, split: Split) -> Recipe:
+    """Each worker moves the pieces it has by your optimizer; what crosses the wire is the split's own matter."""
+    return recipe(name, local=yours(), exchange=nobody(), center=average(), split=split)

@@ -16,7 +16,8 @@ from tightwire.codecs.dense import dense
 from tightwire.exchanges.server import server
 from tightwire.memories.nothing import nothing
 from tightwire.recipes.asgd import asgd
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
+from tightwire.recipes.easgd import PAPER
+from tightwire.recipes.entry import Case, Equals, RecipeEntry, Start
 from tightwire.recipes.make import recipe
 from tightwire.rules.momentum import with_nesterov
 from tightwire.schedules.clock import asynchronous
@@ -33,11 +34,7 @@ def mdownpour(momentum: float = 0.9, *, codec: Codec = dense(), memory: Memory =
 entry = RecipeEntry(
     name="mdownpour",
     make=mdownpour,
-    paper=Paper(
-        "Zhang, Choromanska, LeCun",
-        "Deep learning with Elastic Averaging SGD",
-        "NIPS 2015, arXiv 1412.6651",
-    ),
+    paper=PAPER,
     when="asynchronous SGD with few workers, where momentum of one's own still helps",
     start=Start(lr=0.01, momentum=0.0),
     laws=(

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.algebra.split import Cut
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.flush import Flush
 
 
@@ -22,8 +19,7 @@ def one_forward_one_backward(
     stages: int = 2, *, microbatches: int = 4, cuts: tuple[int, ...] | None = None, replicas: int = 1
 ) -> Recipe:
     """One stage of adjacent layers on each worker; an update after all microbatches of a batch."""
-    split = Flush(stages, microbatches, "1f1b", Cut(cuts, replicas=replicas))
-    return recipe("1f1b", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("1f1b", Flush(stages, microbatches, "1f1b", Cut(cuts, replicas=replicas)))
 
 
 entry = RecipeEntry(

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.algebra.split import Compensation, Cut
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.pipedream import PipeDream, Sync
 
 
@@ -30,8 +27,7 @@ def pipedream(
     compensation: Compensation = "none",
 ) -> Recipe:
     """One stage of adjacent layers on each worker; a backward pass sees the weights of its forward pass."""
-    split = PipeDream(stages, Cut(cuts, replicas=replicas), sync, compensation)
-    return recipe("pipedream", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("pipedream", PipeDream(stages, Cut(cuts, replicas=replicas), sync, compensation))
 
 
 entry = RecipeEntry(

@@ -9,18 +9,14 @@ Pipeline-Parallel DNN Training. ICML 2021, arXiv 2006.09503.
 from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits import pipedream_2bw as splits
 
 
 def pipedream_2bw(stages: int = 2, *, microbatches: int = 4, cuts: tuple[int, ...] | None = None) -> Recipe:
     """One stage of adjacent layers on each worker; the update of batch t uses the weights before the last update."""
-    split = splits.pipedream_2bw(stages, microbatches=microbatches, cuts=cuts)
-    return recipe("pipedream-2bw", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("pipedream-2bw", splits.pipedream_2bw(stages, microbatches=microbatches, cuts=cuts))
 
 
 entry = RecipeEntry(

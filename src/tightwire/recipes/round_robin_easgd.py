@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
 from tightwire.recipes.async_easgd import async_easgd
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry, Start
+from tightwire.recipes.easgd import PAPER
+from tightwire.recipes.entry import Case, Equals, RecipeEntry, Start
 from tightwire.schedules.turns import round_robin
 
 
@@ -24,11 +25,7 @@ def round_robin_easgd(beta: float = 0.9, *, tau: int = 1) -> Recipe:
 entry = RecipeEntry(
     name="round-robin-easgd",
     make=round_robin_easgd,
-    paper=Paper(
-        "Zhang, Choromanska, LeCun",
-        "Deep learning with Elastic Averaging SGD",
-        "NIPS 2015, arXiv 1412.6651",
-    ),
+    paper=PAPER,
     when="elastic averaging must give the same bits whatever workers do; otherwise async-easgd is faster",
     start=Start(lr=0.6, momentum=0.0),
     laws=(

@@ -18,7 +18,7 @@ from tightwire.recipes.make import recipe
 from tightwire.recipes.sync_sgd import sync_sgd
 
 
-def strom(tau: Knob = 0.05, *, most: float = 0.05, gaps: Gaps = "words") -> Recipe:
+def strom(tau: Knob = 0.01, *, most: float = 0.05, gaps: Gaps = "words") -> Recipe:
     """±``tau`` where it was crossed, at most ``most`` of each tensor a step."""
     return recipe("strom", memory=residual(), codec=threshold(tau, most=most, gaps=gaps), exchange=gather())
 
@@ -32,7 +32,7 @@ entry = RecipeEntry(
         "Interspeech 2015",
     ),
     when="the wire is hundreds of times too slow, bytes should follow the gradients, and there is time to choose tau",
-    start=Start(),
+    start=Start(lr=0.5, momentum=0.0),  # momentum would repeat what arrives late
     laws=(
         Equals(
             "a threshold that nobody crosses moves nothing",

@@ -10,11 +10,11 @@ all layers travel in one message, added up along a tree (EASGD 1). The answer is
 
 from __future__ import annotations
 
-from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.grain import whole
 from tightwire.algebra.recipe import Recipe
 from tightwire.exchanges.allreduce import AllReduce, ring, tree
-from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
+from tightwire.recipes.async_easgd import PAPER
+from tightwire.recipes.entry import Case, Equals, RecipeEntry
 from tightwire.recipes.make import recipe
 from tightwire.rules.add import add
 from tightwire.rules.adopt import elastic
@@ -25,8 +25,6 @@ from tightwire.schedules.clock import every
 
 def sync_easgd(beta: float = 0.9, *, tau: int = 1, exchange: AllReduce = tree()) -> Recipe:  # noqa: B008
     """Springs of strength ``beta``/P between every worker and the centre, every ``tau`` steps."""
-    if not 0 <= beta < 2:
-        raise RecipeError(f"beta={beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2")
     return recipe(
         "sync-easgd", local=yours(), send=displacement(), exchange=exchange, schedule=every(tau, "before_local"),
         center=add(beta), adopt=elastic(beta), grain=whole(),
@@ -36,9 +34,7 @@ def sync_easgd(beta: float = 0.9, *, tau: int = 1, exchange: AllReduce = tree())
 entry = RecipeEntry(
     name="sync-easgd",
     make=sync_easgd,
-    paper=Paper(
-        "You, Buluç, Demmel", "Scaling Deep Learning on GPU and Knights Landing clusters", "SC 2017, arXiv 1708.02983"
-    ),
+    paper=PAPER,
     when="workers should explore apart, and a deterministic, overlapped exchange is wanted",
     laws=(
         Equals(

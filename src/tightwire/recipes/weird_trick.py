@@ -10,11 +10,8 @@ for Parallelizing Convolutional Neural Networks. arXiv 1404.5997.
 from __future__ import annotations
 
 from tightwire.algebra.recipe import Recipe
-from tightwire.exchanges.nobody import nobody
 from tightwire.recipes.entry import Case, Equals, Paper, RecipeEntry
-from tightwire.recipes.make import recipe
-from tightwire.rules.average import average
-from tightwire.rules.yours import yours
+from tightwire.recipes.make import split_model
 from tightwire.splits.trick import Scheme, Update, WeirdTrick
 
 
@@ -22,8 +19,7 @@ def weird_trick(
     workers: int = 2, *, scheme: Scheme = "c", first: int | None = None, update: Update = "together"
 ) -> Recipe:
     """Each worker has the convolutions, and some units of every layer from the first nn.Linear on."""
-    split = WeirdTrick(workers, scheme, first, update)
-    return recipe("weird-trick", local=yours(), exchange=nobody(), center=average(), split=split)
+    return split_model("weird-trick", WeirdTrick(workers, scheme, first, update))
 
 
 entry = RecipeEntry(

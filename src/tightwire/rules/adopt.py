@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.world import At
 
 
@@ -33,6 +34,12 @@ class Elastic:
     beta: float = 0.9
     momentum: ClassVar[Literal["keep", "reset"]] = "keep"
     looks: ClassVar[Literal["before", "after"]] = "before"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.beta < 2:
+            raise RecipeError(
+                f"beta={self.beta}: springs that strong overshoot for any number of workers; give 0 ≤ beta < 2"
+            )
 
     def adopt_(self, weight: Tensor, center: Tensor, at: At) -> None:
         """X ← x − (β/P)·(x − c)."""
