@@ -96,7 +96,7 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
     begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
     layers = asked.row("fine")["policies"][f"{method}.{percent}"]["layers"]
     held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
-    how = relearning(asked, asked.tune_epochs, 0.1)
+    how = relearning(asked, asked.tune_epochs)
     train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}.{percent}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())

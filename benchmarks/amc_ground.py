@@ -7,7 +7,7 @@ and their measurements under ``WORK/kept``.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,8 @@ from tightwire.compress.search.build import Built
 from tightwire.compress.search.problem import Problem, Tried, best
 from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
+
+_LONG = 20  # epochs, from which on compiling a step pays
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,13 @@ def learning(asked: Asked, epochs: float) -> Training:
                     precision=_precision(asked), seed=asked.seed)  # fmt: skip
 
 
-def relearning(asked: Asked, epochs: float, lr: float) -> Training:
-    """How what was pruned learns from the reference: in small batches, as narrow networks want many steps."""
-    return Training(epochs=epochs, batch=128, optimizer="sgd", lr=lr, weight_decay=5e-4, soft=0.7, temperature=3.0,
-                    precision=_precision(asked), seed=asked.seed)  # fmt: skip
+def relearning(asked: Asked, epochs: float, lr: float = 0.2) -> Training:
+    """How what was pruned learns from the reference: at the rates the reference itself learned with.
+
+    Renda, Frankle, Carbin: Comparing Rewinding and Fine-tuning in Neural Network Pruning. ICLR 2020, arXiv 2003.02389.
+    """
+    how = replace(learning(asked, epochs), lr=lr, soft=0.7, temperature=3.0)
+    return replace(how, compiled=asked.device == "cuda" and epochs >= _LONG)
 
 
 def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from benchmarks.amc_fine import FIFTH, fine
 from benchmarks.amc_ground import Asked, Ready, figures, learning, make, ready, relearning, save, searched, trained
+from benchmarks.amc_spare import train_with_spare
 from benchmarks.amc_summary import METHODS
-from tightwire.compress.retrain import Examples, evaluate, train
+from tightwire.compress.retrain import Constraint, Examples, evaluate, train
 from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.build import Built, Wish, build
 from tightwire.compress.search.channels import Channels
@@ -89,11 +90,14 @@ def tune(asked: Asked, method: str) -> dict[str, Any]:
     begin, data, model = time.perf_counter(), ready(asked), trained(asked)
     built = _halved(model, data, asked)
     assert isinstance(built.scorer, Channels)
-    cut = built.scorer.cut(asked.row("search")["methods"][method]["levels"], built.example)
-    before = evaluate(cut, data.test).accuracy
-    del built  # its statistics take memory beside other tasks
-    how = relearning(asked, asked.tune_epochs, 0.1)
-    train(cut, data.train, how, teacher=model, keep=asked.kept(f"tune.{method}"))
+    levels = asked.row("search")["methods"][method]["levels"]
+    before = evaluate(built.scorer.cut(levels, built.example), data.test).accuracy
+
+    def trained_on(cut: nn.Module, held: Constraint) -> None:
+        how = relearning(asked, asked.tune_epochs)
+        train(cut, data.train, how, constraint=held, teacher=model, keep=asked.kept(f"tune.{method}"))
+
+    cut = train_with_spare(built.scorer, levels, built.example, trained_on)
     return {"seed": asked.seed, "method": method, "before": before, "test_accuracy": evaluate(cut, data.test).accuracy,
             "reference_accuracy": evaluate(model, data.test).accuracy,
             "parameters": sum(p.numel() for p in cut.parameters()), "epochs": asked.tune_epochs,

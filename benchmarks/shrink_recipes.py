@@ -52,7 +52,9 @@ _PAPER_5 = replace(
     retrain=Training(epochs=25, batch=128, optimizer="sgd", lr=0.005, weight_decay=5e-4),
 )
 
-_CIFAR = Training(epochs=100, batch=512, optimizer="sgd", lr=0.2, weight_decay=5e-4, precision="bfloat16")
+_CIFAR = Training(
+    epochs=100, batch=512, optimizer="sgd", lr=0.2, weight_decay=5e-4, precision="bfloat16", compiled=True
+)
 _CIFAR_PRUNE = replace(_CIFAR, epochs=120, lr=0.1, soft=0.7, temperature=3.0)
 _CIFAR_POLISH = Training(epochs=12, batch=512, lr=5e-4, soft=0.7, temperature=3.0, precision="bfloat16")
 _CIFAR_CURVE = Training(epochs=5, batch=512, lr=3e-4, soft=0.5, precision="bfloat16")
@@ -90,8 +92,8 @@ RECIPES: dict[str, Recipe] = {
     ),
     "vgg16": Recipe(
         "vgg16", "cifar10", replace(_CIFAR, lr=0.1),
-        {"ours": replace(_cifar(0.06, centroids=32, bit_cost=0.001), layers=_VGG,
-                         retrain=replace(_CIFAR_PRUNE, batch=128, lr=0.05), polish=replace(_CIFAR_POLISH, epochs=25))},
+        {"ours": replace(_cifar(0.06, centroids=32, bit_cost=0.004), layers=_VGG,
+                         retrain=replace(_CIFAR_PRUNE, epochs=160), polish=replace(_CIFAR_POLISH, epochs=25))},
         {"norm": "batch"}, augment="crop-flip",
     ),
     "resnet20": Recipe("resnet20", "cifar10", _CIFAR, {"ours": _cifar(0.32)}, augment="crop-flip", curve=_CIFAR_CURVE),

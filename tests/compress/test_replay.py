@@ -65,6 +65,25 @@ def test_replayed_and_launched_steps_agree(kind: str, optimizer: str, monkeypatc
     assert kept[0] == kept[1]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_compiled_steps_are_recorded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(4)
+    begin, some, losses, made = make("resnet20", inputs=(3, 32, 32), classes=10).cuda(), examples(), [], []
+
+    class Watched(Replay):
+        def __init__(self, step: object) -> None:
+            super().__init__(step)  # type: ignore[arg-type]
+            made.append(self)
+
+    monkeypatch.setattr(retrain, "Replay", Watched)
+    for compiled in (True, False):
+        model = deepcopy(begin)
+        how = Training(epochs=6, batch=64, optimizer="sgd", lr=0.02, soft=0.5, precision="bfloat16", compiled=compiled)
+        train(model, some, how, constraint=held_by("masks", model), teacher=deepcopy(begin).eval())
+        losses.append(evaluate(model, some).loss)
+    assert made[0].recorded and losses[0] == pytest.approx(losses[1], rel=0.1)
+
+
 def test_a_cut_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unfinished, "_EVERY_S", 0.0)
     some, how = examples(), Training(epochs=4, batch=64, optimizer="sgd", lr=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -46,6 +47,24 @@ def test_steps_are_counted_and_the_rate_falls() -> None:
     assert steps[-1] == (2, 2)  # fewer samples than a batch: the batch is all of them
     with pytest.raises(CompressError, match="optimizer='lion'"):
         train(model, examples(), Training(optimizer="lion"))  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_compiled_steps_are_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        torch, "compile", partial(torch.compile, backend="aot_eager")
+    )  # traced; C++ takes half a minute
+    random = torch.Generator().manual_seed(5)
+    some, found = Examples(torch.randn(40, 1, 6, 6, generator=random), torch.arange(40) % 3), []
+    torch.manual_seed(2)
+    begin = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    for compiled in (False, True):
+        model, teacher = deepcopy(begin), deepcopy(begin).eval()
+        how = Training(epochs=2, batch=10, optimizer="sgd", lr=0.1, soft=0.5, compiled=compiled)
+        train(model, some, how, teacher=teacher)
+        found.append(torch.cat([tensor.flatten() for tensor in model.state_dict().values()]))
+    before = torch.cat([tensor.flatten() for tensor in begin.state_dict().values()])
+    assert torch.allclose(*found, atol=1e-5) and not torch.allclose(before, found[0], atol=1e-2)
 
 
 def test_a_teacher_is_followed() -> None:

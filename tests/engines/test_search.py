@@ -17,26 +17,17 @@ from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Wish
 from tightwire.compress.search.policy import load_policy
 from tightwire.compress.search.problem import Tried
-from tightwire.engines.config import RunConfig
 from tightwire.engines.search import SearchConfig, search_policy
 from tightwire.engines.search_page import page
 from tightwire.engines.search_words import default_prune, parse_rounds
 from tightwire.engines.shrink import ShrinkConfig, shrink_to_file
 from tightwire.engines.shrink import Wish as ShrinkWish
-from tightwire.engines.start import run
 
 PLAN = ShrinkWish(epochs=2, polish_epochs=1).plan()
 
 
 def quiet(*_: Any) -> None:
     pass
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    run(RunConfig(workers=1, model="mlp", epochs=6, folder=str(folder)))
-    return folder
 
 
 def config(trained: Path, out: Path, budget: str, prune: str, **changes: Any) -> SearchConfig:

@@ -14,10 +14,8 @@ from safetensors.torch import load_file, save_file
 from tightwire.algebra.errors import TightwireError
 from tightwire.cli import app as cli
 from tightwire.compress.artifact import build, read
-from tightwire.engines.config import RunConfig
 from tightwire.engines.shrink import ShrinkConfig, Wish, shrink_to_file
 from tightwire.engines.shrink_source import find_source, make_sets
-from tightwire.engines.start import run
 from tightwire.models import make
 
 WISH = Wish(prune=0.7, bits=3, epochs=3, polish_epochs=1)
@@ -25,13 +23,6 @@ WISH = Wish(prune=0.7, bits=3, epochs=3, polish_epochs=1)
 
 def quiet(stage: str, done: int, total: int) -> None:
     pass
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    run(RunConfig(workers=1, model="mlp", epochs=6, folder=str(folder)))
-    return folder
 
 
 def test_a_run_becomes_a_file_that_answers_as_the_report_says(trained: Path, tmp_path: Path) -> None:

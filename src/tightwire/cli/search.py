@@ -66,7 +66,7 @@ def search(
 
     Writes a policy for `tightwire shrink --policy`, and a report beside it. Called again after Ctrl-C, it goes on.
     """
-    from tightwire.cli.search_show import live, tables
+    from tightwire.cli.search_show import live, say_found
     from tightwire.cli.show import console, write_json
     from tightwire.compress.search.budget import parse_budget
     from tightwire.compress.search.build import Wish
@@ -88,17 +88,5 @@ def search(
     words = console(json_to)
     with live(words) as watch:
         result = search_policy(config, watch=watch)
-    for table in tables(result):
-        words.print(table, "")
-    words.print(
-        f"[bold]{out}[/]: {result['method']}, {100 * result['cost'] / result['whole']:.1f}% of the cost, error "
-        f"{100 * result['error']:.2f}% before any retraining; report: {result['report']}"
-    )
-    timed = {key: ns / 1e6 for key, ns in result["settings"]["latency"].items()}
-    if timed and timed["measured_ns"] > timed["budget_ns"]:
-        words.print(
-            f"[yellow]timed at {timed['measured_ns']:.3f} ms, above the budget of {timed['budget_ns']:.3f} ms: "
-            "the machine was busy, or nothing found is faster; search again, or allow a smaller --least[/]"
-        )
-    words.print(f"[dim]next: tightwire shrink {source} --policy {out}[/]")
+    say_found(words, result, source=source, out=out)
     write_json(result, json_to)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -36,6 +37,23 @@ def live(out: Console) -> Iterator[Watch]:
             progress.update(begun[method], completed=done, **fields)
 
         yield watch
+
+
+def say_found(words: Console, result: dict[str, Any], *, source: Path, out: Path) -> None:
+    """Methods and layers, what the policy costs and loses, and what to do next."""
+    for table in tables(result):
+        words.print(table, "")
+    words.print(
+        f"[bold]{out}[/]: {result['method']}, {100 * result['cost'] / result['whole']:.1f}% of the cost, error "
+        f"{100 * result['error']:.2f}% before any retraining; report: {result['report']}"
+    )
+    timed = {key: ns / 1e6 for key, ns in result["settings"]["latency"].items()}
+    if timed and timed["measured_ns"] > timed["budget_ns"]:
+        words.print(
+            f"[yellow]timed at {timed['measured_ns']:.3f} ms, above the budget of {timed['budget_ns']:.3f} ms: "
+            "the machine was busy, or nothing found is faster; search again, or allow a smaller --least[/]"
+        )
+    words.print(f"[dim]next: tightwire shrink {source} --policy {out}[/]")
 
 
 def tables(result: dict[str, Any]) -> list[Table]:

@@ -8,39 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from tests.compress.search.toys import Concat, depthwise, grouped
 from tightwire.compress.errors import CompressError
 from tightwire.compress.prune.removal import remove_filters, renew_
 from tightwire.models import make
 
 torch_pruning = pytest.importorskip("torch_pruning")
-
-
-class Concat(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(3, 12, 1)
-        self.norm, self.last, self.head = nn.BatchNorm2d(20), nn.Conv2d(20, 16, 3), nn.Linear(16, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        joined = torch.relu(self.norm(torch.cat([self.a(x), self.b(x)], 1)))
-        out: Tensor = self.head(torch.relu(self.last(joined)).mean((2, 3)))
-        return out
-
-
-def depthwise() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, groups=16), nn.BatchNorm2d(16),
-        nn.ReLU(), nn.Conv2d(16, 24, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 5),
-    )  # fmt: skip
-
-
-def grouped() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3, groups=4), nn.ReLU(), nn.Conv2d(32, 16, 1),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5),
-    )  # fmt: skip
 
 
 NETWORKS: dict[str, Any] = {

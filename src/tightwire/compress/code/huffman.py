@@ -5,7 +5,7 @@
 Huffman 1952; lengths limited by package-merge: Larmore, Hirschberg: A fast algorithm for optimal length-limited Huffman
 codes. JACM 1990. A sequence of one kind of symbol takes no words. Bytes:
 
-    number of kinds of symbols: varint 0 (nothing), 1 (then: varint symbol), or 2 for more, then
+    how many kinds of symbols there are (`code.kinds`); for more than one then
     for each of the alphabet: bit used; then for each used one: zigzag(length − length before, from 4 on) in unary
     4 streams from 4096 symbols on, else 1: the bytes of all but the last as varints, the streams
 """
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tightwire.algebra.errors import PayloadError
 from tightwire.compress.code.bits import BitReader, BitWriter, Reader, varint
+from tightwire.compress.code.kinds import read_kinds, write_kinds
 from tightwire.compress.code.protocol import Codes
 from tightwire.compress.shared_weights import code_type
 from tightwire.kernels.entropy import entropy
@@ -45,23 +46,20 @@ class Huffman:
     def write(self, symbol_N: Codes, alphabet: int) -> bytes:
         """Symbols below ``alphabet`` with their table."""
         count_A = np.bincount(symbol_N, minlength=alphabet)
-        used = np.flatnonzero(count_A)
-        if len(used) < 2:
-            return varint(0) if not len(used) else varint(1) + varint(int(used[0]))
+        begin = write_kinds(count_A)
+        if np.count_nonzero(count_A) < 2:
+            return begin
         length_A = lengths(count_A, most_bits(alphabet))
         streams = [entropy().huffman_encode(part, length_A, words(length_A)).tobytes() for part in _shares(symbol_N)]
         sizes = b"".join(varint(len(stream)) for stream in streams[:-1])
-        return varint(2) + _table(length_A) + sizes + b"".join(streams)
+        return begin + _table(length_A) + sizes + b"".join(streams)
 
     def read(self, payload: bytes, *, count: int, alphabet: int) -> Codes:
         """The symbols that `write` wrote; refuses what cannot be its bytes."""
         reader = Reader(payload)
-        kinds = reader.varint(2)
-        kind = code_type(alphabet - 1)
-        if (kinds == 0) != (count == 0):
-            raise PayloadError(f"{kinds} kinds of symbols where {count} symbols belong")
-        if kinds < 2:
-            return np.full(count, reader.varint(alphabet - 1) if kinds else 0, kind)
+        few = read_kinds(reader, count=count, alphabet=alphabet)
+        if few is not None:
+            return few
         length_A = _read_table(reader, alphabet)
         number = 4 if count >= FOUR_FROM else 1
         sizes = [reader.varint(reader.left) for _ in range(number - 1)]
@@ -70,7 +68,7 @@ class Huffman:
         if sum(sizes) > len(body):
             raise PayloadError(f"streams of {sum(sizes)} bytes are announced where {len(body)} are left")
         symbol_T, length_T = _slots(length_A)
-        out_N: Codes = np.empty(count, kind)
+        out_N: Codes = np.empty(count, code_type(alphabet - 1))
         if not entropy().huffman_decode(body, ends, symbol_T=symbol_T, length_T=length_T, out_N=out_N):
             raise PayloadError(f"Huffman streams do not end after {count} symbols")
         return out_N

@@ -2,7 +2,7 @@
 
 Duda: Asymmetric numeral systems. arXiv 1311.2540; four states interleaved as Giesen, arXiv 1402.3392, has it. Bytes:
 
-    number of kinds of symbols: varint 0 (nothing), 1 (then: varint symbol), or 2 for more, then
+    how many kinds of symbols there are (`code.kinds`); for more than one then
     for each of the alphabet: frequency + 1 in Elias' gamma code
     four states of 32 bits, words of 16
 """
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightwire.algebra.errors import PayloadError
-from tightwire.compress.code.bits import BitReader, BitWriter, Reader, varint
+from tightwire.compress.code.bits import BitReader, BitWriter, Reader
+from tightwire.compress.code.kinds import read_kinds, write_kinds
 from tightwire.compress.code.protocol import Codes
 from tightwire.compress.shared_weights import code_type
 from tightwire.kernels.entropy import entropy
@@ -39,26 +40,23 @@ class Rans:
     def write(self, symbol_N: Codes, alphabet: int) -> bytes:
         """Symbols below ``alphabet`` with their table."""
         count_A = np.bincount(symbol_N, minlength=alphabet)
-        used = np.flatnonzero(count_A)
-        if len(used) < 2:
-            return varint(0) if not len(used) else varint(1) + varint(int(used[0]))
+        begin = write_kinds(count_A)
+        if np.count_nonzero(count_A) < 2:
+            return begin
         freq_A = frequencies(count_A, _scale(alphabet))
         bits = BitWriter()
         for freq in freq_A.tolist():
             bits.gamma(freq + 1)
         below_A = (np.cumsum(freq_A) - freq_A).astype(np.uint32)
         body = entropy().rans_encode(symbol_N, freq_A, below_A=below_A, scale=_scale(alphabet))
-        return varint(2) + bits.bytes() + bytes(body.tobytes())
+        return begin + bits.bytes() + bytes(body.tobytes())
 
     def read(self, payload: bytes, *, count: int, alphabet: int) -> Codes:
         """The symbols that `write` wrote; refuses what cannot be its bytes."""
         reader = Reader(payload)
-        kinds = reader.varint(2)
-        kind = code_type(alphabet - 1)
-        if (kinds == 0) != (count == 0):
-            raise PayloadError(f"{kinds} kinds of symbols where {count} symbols belong")
-        if kinds < 2:
-            return np.full(count, reader.varint(alphabet - 1) if kinds else 0, kind)
+        few = read_kinds(reader, count=count, alphabet=alphabet)
+        if few is not None:
+            return few
         freq_A = _read_table(reader, alphabet)
         symbol_T = np.repeat(np.arange(alphabet), freq_A).astype(np.uint16)
         below_A = np.cumsum(freq_A) - freq_A
@@ -66,7 +64,7 @@ class Rans:
         body = np.frombuffer(reader.rest(), np.uint8)
         if len(body) < 16 or len(body) % 2:
             raise PayloadError(f"{len(body)} bytes cannot be four rANS states and words")
-        out_N: Codes = np.empty(count, kind)
+        out_N: Codes = np.empty(count, code_type(alphabet - 1))
         if not entropy().rans_decode(body, symbol_T, step_T.astype(np.uint32), out_N):
             raise PayloadError(f"rANS words do not end after {count} symbols")
         return out_N

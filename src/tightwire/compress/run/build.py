@@ -48,17 +48,29 @@ def build(
     tensor([[ 4., -3.]])
     """
     device = torch.device(device)
-    parameters = dict(model.named_parameters())
-    for name, shared in weights.items():
-        if name not in parameters or tuple(parameters[name].shape) != shared.shape:
-            has = f"has shape {tuple(parameters[name].shape)}" if name in parameters else "is not there"
-            raise CompressError(f"{name} of shape {shared.shape} does not fit the network, in which it {has}")
+    _check_fit(model, weights)
     model.to(device)
     inputs = _inputs(model, example.to(device)) if example is not None else {}
     total = sum(4 * shared.numel for shared in weights.values())
     chooser = _Chooser(form, device, remembered or Remembered(None), inputs, cold=total > _CACHE)
     if type(model) in _KINDS and "weight" in weights:
         return chooser.done(chooser.replace("", model, weights["weight"]))
+    _replace_layers(model, weights, chooser)
+    for name, parameter in model.named_parameters():
+        if name in weights:
+            parameter.data.copy_(weights[name].dense())
+    return chooser.done(model)
+
+
+def _check_fit(model: nn.Module, weights: Mapping[str, SharedWeights]) -> None:
+    parameters = dict(model.named_parameters())
+    for name, shared in weights.items():
+        if name not in parameters or tuple(parameters[name].shape) != shared.shape:
+            has = f"has shape {tuple(parameters[name].shape)}" if name in parameters else "is not there"
+            raise CompressError(f"{name} of shape {shared.shape} does not fit the network, in which it {has}")
+
+
+def _replace_layers(model: nn.Module, weights: Mapping[str, SharedWeights], chooser: _Chooser) -> None:
     places = list(_layers(model))
     replaced: dict[nn.Module, nn.Module] = {}
     for _, _, path, layer in places:
@@ -67,10 +79,6 @@ def build(
     for parent, attribute, _, layer in places:  # a layer that is used twice stands in two places
         if layer in replaced:
             setattr(parent, attribute, replaced[layer])
-    for name, parameter in model.named_parameters():
-        if name in weights:
-            parameter.data.copy_(weights[name].dense())
-    return chooser.done(model)
 
 
 def choices(model: nn.Module) -> list[Choice]:

@@ -98,22 +98,26 @@ class Channels:
             made |= self._refitted[key]
         return made
 
-    def kept(self, levels: Sequence[int]) -> dict[str, NDArray[np.intp]]:
+    def kept(self, levels: Sequence[int], *, multiple_of: int = 1) -> dict[str, NDArray[np.intp]]:
         """The channels that stay, by the name of their group."""
-        return {group.name: self._kept(u, levels[u]) for u, group in enumerate(self.groups)}
+        return {group.name: self._kept(u, levels[u], multiple_of) for u, group in enumerate(self.groups)}
 
-    def cut(self, levels: Sequence[int], example: Tensor) -> nn.Module:
-        """A copy of the network with the channels gone."""
+    def cut(self, levels: Sequence[int], example: Tensor, *, multiple_of: int = 1) -> nn.Module:
+        """A copy of the network with the channels gone.
+
+        With ``multiple_of`` some stay that nobody reads: the network answers the same, in widths that a GPU likes.
+        """
         model = deepcopy(self.model).eval()
         state = model.state_dict()
         with torch.no_grad():
             for name, tensor in self.version(levels).items():
                 state[name].copy_(tensor)
-        cut_(model, example, self.kept(levels))
+        cut_(model, example, self.kept(levels, multiple_of=multiple_of))
         return model
 
-    def _kept(self, u: int, level: int) -> NDArray[np.intp]:
+    def _kept(self, u: int, level: int, multiple_of: int = 1) -> NDArray[np.intp]:
         count, group = self.units[u].choices[level].kept, self.groups[u]
+        count += -count % lcm(multiple_of, group.parts)  # more than there are: all of them
         local = np.sort(self._order[u][: count // group.parts])
         side = group.width // group.parts
         return np.concatenate([local + part * side for part in range(group.parts)])
