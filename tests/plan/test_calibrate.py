@@ -24,7 +24,7 @@ def costs_here() -> tuple[dict[str, float], float]:
 
 def test_every_cost_is_found_between_processes() -> None:
     (costs, bytes_per_s), _ = processes(2, costs_here)
-    for name in ("message_s", "job_s", "native_s", "ask_s"):
+    for name in ("message_s", "framed_s", "job_s", "native_s", "ask_s"):
         assert 0 < costs[name] < 1, name
     for name in ("byte_s", "native_byte_s", "ask_byte_s", "add_byte_s", "serve_byte_s"):
         assert 0 <= costs[name] < 1e-6, name

@@ -8,6 +8,7 @@ from tightwire.plan.cost import predict
 from tightwire.plan.errors import PlanError
 from tightwire.plan.made import made_profile
 from tightwire.plan.profile import Overheads, Profile
+from tightwire.plan.published.paper import stated_profile
 from tightwire.recipes.catalogue import by_name
 
 ALPHA_S, BYTES_PER_S = 1e-3, 1e6
@@ -81,6 +82,21 @@ def test_waiting_for_a_message_needs_no_core() -> None:
     )
     assert waits.step_s == pytest.approx(2 * (0.35 + 6 * 0.01)) and waits.bottleneck == "compute"
     assert works.step_s == pytest.approx(2 * (0.35 + 6 * 0.05)) and works.bottleneck == "cores"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "costs", "messages_s"),
+    [
+        ("dgc", Overheads(message_s=0.01, framed_s=0.001), 3 * 0.001),
+        ("dgc", Overheads(message_s=0.01), 3 * 0.01),
+        ("sync-sgd", Overheads(message_s=0.01, framed_s=0.001), 6 * 0.01),
+    ],
+)
+def test_small_payloads_have_a_price_of_their_own(recipe: str, costs: Overheads, messages_s: float) -> None:
+    chosen = by_name(recipe, **({"exchange": "ring"} if recipe == "sync-sgd" else {}))
+    free = stated_profile({"w": (100, 100)}, chosen, seconds=0.3)
+    said = predict(chosen, free.but(overheads=costs), flat(Link(0.0, 1e15)), 4)
+    assert said.step_s == pytest.approx(0.3 + messages_s, rel=1e-3)
 
 
 def test_what_hides_slows_the_passes_down() -> None:

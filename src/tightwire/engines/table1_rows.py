@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -70,6 +70,7 @@ class Table:
         if plan:
             plan["columns"] = made.pop("columns")
         self.found["rows"].append({**made, **({"plan": {**plan}} if plan else {})})
+        self.found["command"] = command(self.size, self.found["rows"])
         self._judge()
         self._save()
 
@@ -126,6 +127,18 @@ class Table:
         partial = self.path.with_name(self.path.name + ".partial")
         partial.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
         partial.rename(self.path)
+
+
+def command(size: Size, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What makes these rows anew.
+
+    >>> command(Size(rounds=5), [{"system": "serial", "workers": 1}, {"system": "layer-wise", "workers": 4}])
+    'tightwire bench table1 --workers 1,4 --systems "serial,layer-wise" --rounds 5'
+    """
+    workers, systems = (",".join(dict.fromkeys(str(row[key]) for row in rows)) for key in ("workers", "system"))
+    sizes = {name: value for name, value in asdict(size).items() if value != getattr(Size(), name)}
+    said = "".join(f" --{name} {value}" for name, value in sizes.items())
+    return f'tightwire bench table1 --workers {workers} --systems "{systems}"{said}'
 
 
 def about() -> dict[str, Any]:

@@ -17,6 +17,7 @@ from functools import partial
 import torch
 
 from tightwire.exchanges.allreduce import allreduce
+from tightwire.links.pipes import SMALL_NBYTES as BY_PIPES_NBYTES
 from tightwire.plan.cluster import Link
 from tightwire.plan.profile import Overheads
 from tightwire.run.transport import Entry, Transport
@@ -56,7 +57,9 @@ def calibrate(
     others, ring = max(1, world.size - 1), 2 * max(1, world.size - 1)
     sizes = ((SMALL_NBYTES, _SMALL_TIMES * rounds), (large_nbytes, rounds))
     meet = partial(_meet, transport, between)
-    own = [_common(transport, _own(transport, n, times, meet)) for n, times in sizes]
+    not_by_pipes = 0 if transport.link.port.exact else BY_PIPES_NBYTES  # where messages are padded, there are no pipes
+    own = [_common(transport, _own(transport, n, times, meet, most=n + not_by_pipes)) for n, times in sizes]
+    framed = _common(transport, _own(transport, *sizes[0], meet, most=SMALL_NBYTES))
     native = [_common(transport, _native(transport, n, times, meet)) for n, times in sizes]
     job = _common(transport, heard(lambda: transport.link.submit(_nothing).wait(SETTLE_S), rounds))
     moved = large_nbytes - SMALL_NBYTES
@@ -69,6 +72,8 @@ def calibrate(
         add_byte_s=_adding(),
         message_core_s=min(own[0].busy_s, own[0].wall_s / slow) / others,
         native_core_s=min(native[0].busy_s, native[0].wall_s / slow) / ring,
+        framed_s=framed.wall_s / others / slow,
+        framed_core_s=min(framed.busy_s, framed.wall_s / slow) / others,
     )
 
 
@@ -109,11 +114,11 @@ def heard(operation: Callable[[], object], rounds: int, meet: Callable[[], None]
     return Heard(statistics.median(walls), statistics.median(busy))
 
 
-def _own(transport: Transport, nbytes: int, rounds: int, meet: Callable[[], None] = _nothing) -> Heard:
-    """Everybody's bytes to everybody, by our executor."""
+def _own(transport: Transport, nbytes: int, rounds: int, meet: Callable[[], None], *, most: int) -> Heard:
+    """Everybody's bytes to everybody, by our executor; by which way is decided by how many they could be."""
     wire = torch.zeros(nbytes, dtype=torch.uint8)
     everybody = transport.everybody()
-    job = lambda: transport.gather(wire, everybody, nbytes, _ENTRY)  # noqa: E731
+    job = lambda: transport.gather(wire, everybody, most, _ENTRY)  # noqa: E731
     return heard(lambda: transport.link.submit(job).wait(SETTLE_S), rounds, meet)  # type: ignore[arg-type]
 
 

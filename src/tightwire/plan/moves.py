@@ -20,6 +20,7 @@ from itertools import groupby
 from tightwire.algebra.exchange import Exchange, Transfer
 from tightwire.algebra.world import START, At, World
 from tightwire.exchanges import graphs
+from tightwire.links.pipes import SMALL_NBYTES
 from tightwire.plan.cluster import PERFECT, Cluster, Tier
 from tightwire.plan.errors import PlanError
 from tightwire.plan.profile import Overheads
@@ -142,6 +143,11 @@ def rounds_by_rank(graph: Graph) -> dict[int, tuple[Mine, ...]]:
     }
 
 
+def by_pipes(frame_nbytes: int, most_nbytes: float) -> bool:
+    """Whether messages begin with their length and are small: these go by a way of their own (`links.pipes`)."""
+    return frame_nbytes > 0 and most_nbytes <= SMALL_NBYTES
+
+
 @dataclass(frozen=True)
 class Price:
     """Time from a move's first byte to its last; what it keeps cores busy, and its bytes, of all ranks together."""
@@ -158,8 +164,8 @@ def price(
     """The price of a move whose parts have so many bytes, on average and at most; ``slow(n)`` is how much slower cores
     are when n ranks work.
     """
-    message_s, byte_s = (costs.native_s, costs.native_byte_s) if native else (costs.message_s, costs.byte_s)
-    core_s = costs.native_core_s if native else costs.message_core_s
+    message_s, core_s = costs.message(native=native, framed=by_pipes(frame_nbytes, most_nbytes))
+    byte_s = costs.native_byte_s if native else costs.byte_s
     seconds = busy = nbytes = 0.0
     for r in rounds:
         mine = r.parts * part_nbytes + r.messages * frame_nbytes

@@ -17,7 +17,7 @@ from tightwire.plan.asking import Client, Shards
 from tightwire.plan.engine import Gate, Process
 from tightwire.plan.jobs import Move, Setting, Stage, job_of
 from tightwire.plan.layout import Load, Way
-from tightwire.plan.moves import rounds_by_rank
+from tightwire.plan.moves import by_pipes, rounds_by_rank
 from tightwire.plan.stagehand import Failure, Stagehand
 
 
@@ -204,7 +204,8 @@ class Player:
     def _move(self, key: tuple[int, ...], move: Move, group: tuple[int, ...]) -> Process:
         """Round by round: all sends start, then everything is waited for, then what came is added."""
         me, costs = group.index(self.rank), self.stage.setting.profile.overheads
-        message_s, byte_s = (costs.native_s, costs.native_byte_s) if move.native else (costs.message_s, costs.byte_s)
+        message_s, _ = costs.message(native=move.native, framed=by_pipes(move.frame_nbytes, move.most_nbytes))
+        byte_s = costs.native_byte_s if move.native else costs.byte_s
         for number, all_sends, all_comes in rounds_by_rank(move.graph).get(me, ()):
             start = self.stage.engine.now
             sends = [t for t in all_sends if move.nbytes(t) > 0]

@@ -90,6 +90,16 @@ class Overheads:
     ask_core_byte_s: float = 0.0  # what asking keeps a core busy beyond ask_byte_s, while bytes are on the wire
     keep_core_byte_s: float = 0.0  # likewise at the server
     uneven: float = 0.0  # how unevenly messages share a port: the deviation of the logarithm of their weights
+    framed_s: float = 0.0  # one small message that begins with its length (`links.pipes`); 0: as any of our executor
+    framed_core_s: float = 0.0  # of framed_s, what keeps a core busy
+
+    def message(self, *, native: bool, framed: bool) -> tuple[float, float]:
+        """What a message takes, and keeps a core busy of that."""
+        if native:
+            return self.native_s, self.native_core_s
+        return (
+            (self.framed_s, self.framed_core_s) if framed and self.framed_s else (self.message_s, self.message_core_s)
+        )
 
 
 @dataclass(frozen=True)
