@@ -35,6 +35,7 @@ from tightwire.memories.momentum import momentum_correction
 
 DENSITY, PAYLOADS, MOMENTUM = 0.001, 8, 0.9
 SETTLE = 1000  # steps until what is owed looks as it does in a long run
+Contestants = dict[str, Callable[[], object]]
 
 
 def measured(run: Callable[[], object], refresh: Callable[[], object], rounds: int) -> list[float]:
@@ -53,7 +54,7 @@ def measured(run: Callable[[], object], refresh: Callable[[], object], rounds: i
     return times[5:]
 
 
-def contestants(spec: Spec, x: Bucket) -> tuple[dict[str, Callable[[], object]], Callable[[], None]]:
+def contestants(spec: Spec, x: Bucket) -> tuple[Contestants, Callable[[], None]]:
     """All on the same gradients, too large for any cache; and what brings the next ones."""
     ours = FusedTopKGpu(momentum_correction(MOMENTUM), topk(DENSITY))
     state = ours.init(spec)
@@ -65,6 +66,8 @@ def contestants(spec: Spec, x: Bucket) -> tuple[dict[str, Callable[[], object]],
     tables = state.tables
     assert tables is not None
     u, v = bucket_of(state.memory, "velocity").flat, bucket_of(state.memory, "residual").flat
+    out = torch.empty_like(u), torch.empty_like(u)
+    wires, total = [done.payload.wire.clone() for _ in range(PAYLOADS)], Bucket.zeros(spec)
 
     def fused() -> None:
         ours.launch(triton_topk, x, state, tables)
@@ -75,49 +78,44 @@ def contestants(spec: Spec, x: Bucket) -> tuple[dict[str, Callable[[], object]],
         ours.judged(x, state, tables)
         x.flat.normal_(0, 1e-3)
 
-    eager_u, eager_v = u.clone(), v.clone()
+    return {
+        "fused": fused, **eager(spec, x, u.clone(), v.clone()), "floor": lambda: triton_floor(x.flat, u, v, *out),
+        f"decode of {PAYLOADS}": lambda: add_up(triton_topk, total, wires, Share(spec.segments, spec)),
+    }, next_gradient  # fmt: skip
+
+
+def eager(spec: Spec, x: Bucket, u: Tensor, v: Tensor) -> Contestants:
+    """What PyTorch does without a kernel, on velocity and residual of its own."""
     wanted = [kept(s.numel, DENSITY) for s in spec.segments]
 
-    def clear(index: torch.Tensor) -> None:
-        eager_u.index_fill_(0, index, 0)
-        eager_v.index_fill_(0, index, 0)
+    def clear(index: Tensor) -> None:
+        u.index_fill_(0, index, 0)
+        v.index_fill_(0, index, 0)
 
     def sampled() -> None:
-        eager_u.mul_(MOMENTUM).add_(x.flat)
-        eager_v.add_(eager_u)
-        size = eager_v.abs()
+        u.mul_(MOMENTUM).add_(x.flat)
+        v.add_(u)
+        size = v.abs()
         sample = size[::100]
         edge = sample.topk(max(1, int(DENSITY * sample.numel()))).values[-1]
         clear(torch.nonzero(size > edge).flatten())
 
     def exact() -> None:
-        eager_u.mul_(MOMENTUM).add_(x.flat)
-        eager_v.add_(eager_u)
-        clear(torch.topk(eager_v.abs(), sum(wanted), sorted=False).indices)
+        u.mul_(MOMENTUM).add_(x.flat)
+        v.add_(u)
+        clear(torch.topk(v.abs(), sum(wanted), sorted=False).indices)
 
-    out = torch.empty_like(u), torch.empty_like(u)
-
-    def floor() -> None:
-        triton_floor(x.flat, u, v, *out)
-
-    wires = [done.payload.wire.clone() for _ in range(PAYLOADS)]
-    total = Bucket.zeros(spec)
-
-    def decode() -> None:
-        add_up(triton_topk, total, wires, Share(spec.segments, spec))
-
-    return {"fused": fused, "eager, sampled threshold": sampled, "eager, exact top-k": exact, "floor": floor,
-            f"decode of {PAYLOADS}": decode}, next_gradient  # fmt: skip
+    return {"eager, sampled threshold": sampled, "eager, exact top-k": exact}
 
 
-def packing(spec: Spec, x: Bucket) -> dict[str, Callable[[], object]]:
+def packing(spec: Spec, x: Bucket) -> Contestants:
     """Bits and ternary codes: the kernels, and the codecs' own way."""
     fast, at, out = passes_for(x), At(), Bucket.zeros(spec)
     assert fast is not None
     mean_R2 = torch.cat([row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments()])
     scale_S = torch.stack([flat.abs().max() for _, flat in x.segments()])
     bits_B, codes_B = fast.signs(x, mean_R2)[0], fast.ternary(x, x.flat, scale_S, at)[0]
-    ways: dict[str, Callable[[], object]] = {
+    ways: Contestants = {
         "one-bit, packed": lambda: fast.signs(x, mean_R2),
         "one-bit, added": lambda: fast.add_signs_(out, bits_B, mean_R2),
         "ternary, packed": lambda: fast.ternary(x, x.flat, scale_S, at),

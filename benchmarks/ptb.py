@@ -42,9 +42,9 @@ def arm(name: str, steps: int, warm_up_epochs: float) -> AnyRecipe:
         case "sync-sgd":
             return sync_sgd(ring(), grain=whole())  # in one process a bucket more is only a round more to wait for
         case "dgc":
-            return dgc(density, momentum=0.0)
+            return dgc(density, momentum=0.0, grain=whole())
         case _:
-            return dgc(density, momentum=0.0, values="log8", gaps="rice")
+            return dgc(density, momentum=0.0, values="log8", gaps="rice", grain=whole())
 
 
 def perplexity(model: torch.nn.Module, streams_CL: Tensor) -> float:

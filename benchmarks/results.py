@@ -68,6 +68,8 @@ SECTIONS = {
     "ptb": training.ptb,
     "asynchrony": asyncs.asynchrony,
     "table1": split.table1,
+    "table1_4": split.table1,
+    "table1_beside": split.table1,
     "table1_2cores": split.table1,
     "frames": split.frames,
     "pipelines_2": split.pipelines,

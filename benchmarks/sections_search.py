@@ -76,7 +76,8 @@ def _fine(rows: dict[str, Any], found: dict[str, Any]) -> str:
 def _paired(found: dict[str, Any]) -> str:
     means = ", ".join(f"{name} {_percent(value)}" for name, value in found["mean"].items())
     over = f", AMC over uniform {_points(found['amc_over_uniform'])}" if found["amc_over_uniform"] else ""
-    return f"{means}{over} ({len(found['seeds'])} pairs)"
+    pairs = len(found["seeds"])
+    return f"{means}{over} ({pairs} pair{'s' * (pairs != 1)})"
 
 
 def _percent(share: float) -> str:

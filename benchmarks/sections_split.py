@@ -28,8 +28,9 @@ def table1(record: dict[str, Any]) -> str:
         for row in sorted(record["rows"], key=lambda row: (row["workers"], order.index(row["system"])))
     ]  # fmt: skip
     why = [f"{key} workers: {plan['why']}." for key, plan in record["plans"].items() if key.startswith("layer-wise")]
+    about = f" ({record['about']})" if "about" in record else ""
     return (
-        f"## Layer-wise partitioning: speed on {record['machine']['cores']} cores\n\n"
+        f"## Layer-wise partitioning: speed on {record['machine']['cores']} cores{about}\n\n"
         f"{size['inputs']} inputs, 7×{size['width']}, {size['outputs']:,} outputs,"
         f" b = {size['batch']}, one process a worker, one thread a process. `ceiling`: as many serial processes at "
         "once, which know nothing of each other. `synchronous` divides the minibatch, `asgd` takes one a worker.\n\n"
