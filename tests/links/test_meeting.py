@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from typing import Any
@@ -67,17 +68,41 @@ def test_each_two_are_connected() -> None:
             connection.close()
 
 
-def test_a_stranger_is_turned_away_and_the_next_one_heard() -> None:
+def test_strangers_are_turned_away_and_the_next_one_heard() -> None:
     word, deadline = bytes(range(16)), time.monotonic() + 5
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
-        stranger = meeting._call(f"{host} {port} {bytes(16).hex()}", 1, deadline)
-        assert meeting._answer(listener, word, deadline)[0] == -1 and stranger.recv(1) == b""
+        silent = socket.create_connection((host, port))
+        gone = socket.create_connection((host, port))
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()  # with a reset
+        wrong = meeting._call(f"{host} {port} {bytes(16).hex()}", 3, deadline)
+        nobody = meeting._call(f"{host} {port} {word.hex()}", 4, deadline)
         caller = meeting._call(f"{host} {port} {word.hex()}", 3, deadline)
-        rank, connection = meeting._answer(listener, word, deadline)
-        assert rank == 3 and connection.getpeername() == caller.getsockname()
-    for end in (stranger, caller, connection):
+        found = meeting._answer(listener, word, range(3, 4), deadline)
+        assert list(found) == [3] and found[3].getpeername() == caller.getsockname()
+        assert time.monotonic() < deadline - 1, "who says nothing keeps nobody waiting"
+        for stranger in (silent, wrong, nobody):
+            assert stranger.recv(1) == b"", "cut off"
+    for end in (silent, wrong, nobody, caller, found[3]):
         end.close()
+
+
+def test_a_word_that_comes_in_parts_is_heard() -> None:
+    word, deadline = bytes(range(16)), time.monotonic() + 5
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as caller:
+        caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def speak() -> None:
+            for byte in word + (3).to_bytes(4, "little"):
+                caller.sendall(bytes([byte]))
+
+        speaking = threading.Thread(target=speak)
+        speaking.start()
+        found = meeting._answer(listener, word, range(3, 4), deadline)
+        speaking.join()
+    assert list(found) == [3]
+    found[3].close()
 
 
 def test_where_one_cannot_listen_nobody_has_connections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,18 @@
 """How ranks come to have connections between each two of them: who is greater calls, who is lesser listens.
 
-A rank tells the store where it listens, and a word that callers must say, so that strangers are turned away; nothing is
-encrypted, as nothing of gloo's is. Where not all reach each other in time (a firewall, a name that only one machine
-knows), or where there are too many, nobody has connections: all ranks decide alike.
+A rank tells the store where it listens, and a word that callers must say, so that strangers are turned away; who says
+nothing keeps nobody waiting. Nothing is encrypted, as nothing of gloo's is. Where not all reach each other in time (a
+firewall, a name that only one machine knows), or where there are too many, nobody has connections: all ranks decide
+alike.
 """
 
 from __future__ import annotations
 
 import secrets
+import selectors
 import socket
 import time
+from collections.abc import Iterable
 
 from tightwire.algebra.errors import AccessError
 from tightwire.algebra.world import World
@@ -31,8 +34,7 @@ def meet(world: World, store: Store, room: str, *, within_s: float = _MEET_S) ->
     store.set(f"{room}/met/{world.rank}", "yes" if found is not None else "no")
     if all(store.get(f"{room}/met/{rank}") == b"yes" for rank in range(world.size)):
         return found
-    for connection in (found or {}).values():
-        connection.close()
+    _close((found or {}).values())
     return None
 
 
@@ -51,13 +53,9 @@ def _meet(world: World, store: Store, room: str, within_s: float) -> Connections
         try:
             for rank in range(world.rank):
                 found[rank] = _call(places[rank], world.rank, deadline)
-            while len(found) < world.size - 1:
-                rank, connection = _answer(listener, word, deadline)
-                if world.rank < rank < world.size:
-                    found[rank] = connection
+            found |= _answer(listener, word, range(world.rank + 1, world.size), deadline)
         except (OSError, ValueError):
-            for connection in found.values():
-                connection.close()
+            _close(found.values())
             return None
     return found
 
@@ -69,16 +67,59 @@ def _call(where: str, rank: int, deadline: float) -> socket.socket:
     return connection
 
 
-def _answer(listener: socket.socket, word: bytes, deadline: float) -> tuple[int, socket.socket]:
-    """The next caller; −1 for a stranger, who is cut off."""
-    listener.settimeout(_left_s(deadline))
-    connection, _ = listener.accept()
-    connection.settimeout(_left_s(deadline))
-    said = connection.recv(_WORD_NBYTES + _RANK_NBYTES, socket.MSG_WAITALL)
-    if not secrets.compare_digest(said[:_WORD_NBYTES], word) or len(said) < _WORD_NBYTES + _RANK_NBYTES:
+def _answer(listener: socket.socket, word: bytes, ranks: range, deadline: float) -> Connections:
+    """A connection from each of these ranks. All callers are heard at once; strangers are cut off."""
+    found, heard = Connections(), dict[socket.socket, bytearray]()
+    with selectors.DefaultSelector() as calls:
+        calls.register(listener, selectors.EVENT_READ)
+        try:
+            while len(found) < len(ranks):
+                for key, _ in calls.select(_left_s(deadline)):
+                    if key.fileobj is listener:
+                        caller = _accepted(listener)
+                        calls.register(caller, selectors.EVENT_READ, caller)
+                        heard[caller] = bytearray()
+                    elif _said_all(key.data, heard[key.data]):
+                        calls.unregister(key.data)
+                        rank = _rank(bytes(heard[key.data]), word)
+                        if rank in ranks and rank not in found:
+                            found[rank] = key.data
+                            del heard[key.data]
+            return found
+        except OSError:
+            _close(found.values())
+            raise
+        finally:
+            _close(heard)
+
+
+def _accepted(listener: socket.socket) -> socket.socket:
+    caller, _ = listener.accept()
+    caller.setblocking(False)
+    return caller
+
+
+def _said_all(caller: socket.socket, said: bytearray) -> bool:
+    """Hear more of what a caller says; True if it is all, or there will be no more."""
+    try:
+        more = caller.recv(_WORD_NBYTES + _RANK_NBYTES - len(said))
+    except BlockingIOError:
+        return False
+    except OSError:
+        more = b""
+    said += more
+    return not more or len(said) == _WORD_NBYTES + _RANK_NBYTES
+
+
+def _rank(said: bytes, word: bytes) -> int:
+    """The rank of a caller who knows the word; −1 for a stranger."""
+    whole = len(said) == _WORD_NBYTES + _RANK_NBYTES and secrets.compare_digest(said[:_WORD_NBYTES], word)
+    return int.from_bytes(said[_WORD_NBYTES:], "little") if whole else -1
+
+
+def _close(connections: Iterable[socket.socket]) -> None:
+    for connection in connections:
         connection.close()
-        return -1, connection
-    return int.from_bytes(said[_WORD_NBYTES:], "little"), connection
 
 
 def _left_s(deadline: float) -> float:
