@@ -12,7 +12,8 @@ from tightwire.algebra.codec import Codec
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
 from tightwire.codecs.onebit import onebit
-from tightwire.codecs.passes import passes_for
+from tightwire.codecs.passes import passes_for, rounding_for
+from tightwire.codecs.qsgd import qsgd
 from tightwire.codecs.terngrad import terngrad
 from tightwire.kernels import cpu_bits
 from tightwire.kernels.cpu_bits import CpuPasses, cpu_passes
@@ -36,7 +37,13 @@ def one_or_two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.numel))
-@pytest.mark.parametrize("codec", [onebit(), terngrad(), terngrad(float("inf"), scaler="own")])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(), qsgd(1, bucket=16), qsgd(127, bucket=1),
+        qsgd(4, bucket=1000, norm="max"),
+    ],
+)  # fmt: skip
 def test_they_do_as_the_codec_itself(codec: Codec, spec: Spec, threads: int) -> None:
     torch.set_num_threads(threads)
     for step in range(4):
@@ -45,10 +52,10 @@ def test_they_do_as_the_codec_itself(codec: Codec, spec: Spec, threads: int) -> 
             x.flat.round_()
         if step == 3:
             x.flat.zero_()
-        assert isinstance(passes_for(x), CpuPasses)
+        assert isinstance(passes_for(x), CpuPasses) and isinstance(rounding_for(x), CpuPasses)
         fast = there_and_back(codec, x, At(step=step))
         with without(cpu_passes):
-            assert passes_for(x) is None
+            assert passes_for(x) is None and rounding_for(x) is None
             slow = there_and_back(codec, x, At(step=step))
         for one, other in zip(fast, slow, strict=True):
             assert torch.equal(one, other), step

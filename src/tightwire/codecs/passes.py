@@ -7,7 +7,7 @@ equal those of the codec's own way, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -35,6 +35,22 @@ class Passes(Protocol):
         ...
 
 
+@runtime_checkable
+class Rounding(Protocol):
+    """What `qsgd` does to every element, in one pass. Not everybody who offers passes has it."""
+
+    def levels(self, x: Bucket, norm_B: Tensor, bucket: int, value_L: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        """A code drawn for every element (the sign above the level) and what it stands for.
+
+        ``value_L`` is what each level stands for in a bucket of norm 1.
+        """
+        ...
+
+    def add_levels_(self, out: Bucket, code_N: Tensor, norm_B: Tensor, bucket: int, value_L: Tensor) -> None:
+        """Out ← out + what such codes stand for."""
+        ...
+
+
 Offer = Callable[[Bucket], Passes | None]
 _offers: list[Offer] = []
 
@@ -53,3 +69,12 @@ def withdraw(maker: Offer) -> None:
 def passes_for(x: Bucket) -> Passes | None:
     """The first passes that are offered for this bucket."""
     return next((found for maker in _offers if (found := maker(x)) is not None), None)
+
+
+def rounding_for(x: Bucket) -> Rounding | None:
+    """The first passes that are offered for this bucket and can round."""
+    for maker in _offers:
+        found: object = maker(x)
+        if isinstance(found, Rounding):
+            return found
+    return None

@@ -23,6 +23,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
+from tightwire.codecs.passes import rounding_for
 
 Norm = Literal["l2", "max"]
 _ORDER: dict[str, float] = {"l2": 2.0, "max": float("inf")}
@@ -62,14 +63,22 @@ class Qsgd:
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
         """Norms of all buckets first, then all codes."""
-        norm_B = self._norms(x)
+        norm_B, fast = self._norms(x), rounding_for(x)
+        if fast is not None:
+            code_N, rebuilt_N = fast.levels(x, norm_B, self.bucket, self._values(x.flat.device), at)
+        else:
+            code_N = self._drawn(x, norm_B, at)
+            rebuilt_N = self._rebuild(norm_B, code_N, x.spec).to(x.flat.dtype)
+        return Encoded(
+            Payload(torch.cat([norm_B.view(torch.uint8), pack_codes(code_N, self.width)])), DenseSent(rebuilt_N)
+        )
+
+    def _drawn(self, x: Bucket, norm_B: Tensor, at: At) -> Tensor:
         norm_N = self._spread(norm_B, x.spec)
         place_N = torch.where(norm_N > 0, self.levels * (x.flat.abs() / norm_N), 0.0).clamp_(max=self.levels)
         level_N = place_N.floor()
         level_N += uniform(x.spec, at, x.flat.device) < place_N - level_N
-        code_N = level_N.to(torch.uint8) | (x.flat < 0).to(torch.uint8) << (self.width - 1)
-        wire = torch.cat([norm_B.view(torch.uint8), pack_codes(code_N, self.width)])
-        return Encoded(Payload(wire), DenseSent(self._rebuild(norm_B, code_N, x.spec).to(x.flat.dtype)))
+        return level_N.to(torch.uint8) | (x.flat < 0).to(torch.uint8) << (self.width - 1)
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Out ← out + ‖v‖·sign·level/s."""
@@ -79,7 +88,11 @@ class Qsgd:
         code_N = unpack_codes(wire[norms_nbytes:], out.spec.numel, self.width)
         if bool(((code_N & ((1 << self.width - 1) - 1)) > self.levels).any()):
             raise PayloadError(f"a qsgd payload has a level above {self.levels}")
-        out.flat.add_(self._rebuild(norm_B, code_N, out.spec).to(out.flat.dtype))
+        fast = rounding_for(out)
+        if fast is not None:
+            fast.add_levels_(out, code_N, norm_B, self.bucket, self._values(out.flat.device))
+        else:
+            out.flat.add_(self._rebuild(norm_B, code_N, out.spec).to(out.flat.dtype))
 
     def capacity(self, spec: Spec, at: At) -> int:
         """Always the same: norms and codes."""
@@ -102,10 +115,14 @@ class Qsgd:
     def _spread(self, norm_B: Tensor, spec: Spec) -> Tensor:
         return spread(norm_B, spec, [(-(-s.numel // self.bucket), self.bucket) for s in spec.segments])
 
+    def _values(self, device: torch.device) -> Tensor:
+        """What each level stands for in a bucket of norm 1."""
+        return torch.arange(self.levels + 1, dtype=torch.float32, device=device).div_(self.levels)
+
     def _rebuild(self, norm_B: Tensor, code_N: Tensor, spec: Spec) -> Tensor:
-        level_N = (code_N & ((1 << self.width - 1) - 1)).float()
-        value_N = torch.where(code_N >> (self.width - 1) > 0, -level_N, level_N).div_(self.levels)
-        return value_N.mul_(self._spread(norm_B, spec))
+        value_N = self._values(code_N.device)[(code_N & ((1 << self.width - 1) - 1)).int()]
+        negative_N = code_N >> (self.width - 1) > 0
+        return torch.where(negative_N, -value_N, value_N).mul_(self._spread(norm_B, spec))
 
 
 def qsgd(levels: int = 7, *, bucket: int = 512, norm: Norm = "l2") -> Qsgd:

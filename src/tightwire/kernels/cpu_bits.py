@@ -1,4 +1,4 @@
-"""One-bit and ternary codes on a CPU: `codecs.passes` by the loops of `kernels.numba_bits`, shared among threads.
+"""Bits, ternary codes and levels on a CPU: `codecs.passes` by the loops of `kernels.numba_bits`, shared by threads.
 
 A thread takes a stretch of the bucket that begins at a whole byte. Threads are Python's, because the loops hold no
 lock: nothing else has to be loaded in a process that was forked.
@@ -68,7 +68,7 @@ class CpuPasses:
 
     def ternary(self, x: Bucket, value_N: Tensor, scale_S: Tensor, at: At) -> tuple[Tensor, Tensor]:
         """Codes, and what they stand for."""
-        start_S, gamma_S = np.array(seeds(x.spec, at), dtype=np.int32).T.copy().view(np.uint32)
+        start_S, gamma_S = _seeds(x, at)
         byte_B = torch.empty(-(-x.spec.numel // 4), dtype=torch.uint8)
         rebuilt_N = torch.empty_like(value_N)
         begins, ends, _, _ = layout(x.spec)
@@ -81,6 +81,34 @@ class CpuPasses:
         begins, ends, _, _ = layout(out.spec)
         arrays = out.flat.numpy(), _plain(scale_S), _plain(byte_B), begins, ends
         in_stretches(lambda low, high: self.loops.add_ternary(*arrays, low, high), out.spec.numel)
+
+    def levels(self, x: Bucket, norm_B: Tensor, bucket: int, value_L: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        """Codes, and what they stand for."""
+        code_N, rebuilt_N = torch.empty(x.spec.numel, dtype=torch.uint8), torch.empty_like(x.flat)
+        place = _buckets(x.spec, bucket)
+        arrays = (
+            x.flat.numpy(), _plain(norm_B), value_L.numpy(), *_seeds(x, at), code_N.numpy(), rebuilt_N.numpy(), *place,
+            bucket,
+        )  # fmt: skip
+        in_stretches(lambda low, high: self.loops.draw_levels(*arrays, low, high), x.spec.numel)
+        return code_N, rebuilt_N
+
+    def add_levels_(self, out: Bucket, code_N: Tensor, norm_B: Tensor, bucket: int, value_L: Tensor) -> None:
+        """Out ← out + what codes stand for."""
+        place = _buckets(out.spec, bucket)
+        arrays = out.flat.numpy(), _plain(code_N), _plain(norm_B), value_L.numpy(), *place, bucket
+        in_stretches(lambda low, high: self.loops.add_levels(*arrays, low, high), out.spec.numel)
+
+
+@lru_cache(maxsize=256)
+def _buckets(spec: Spec, bucket: int) -> tuple[Any, Any, Any]:
+    """Where tensors begin and end, and their first buckets counted through all tensors."""
+    begins, ends, _, _ = layout(spec)
+    return begins, ends, np.cumsum([0, *(-(-s.numel // bucket) for s in spec.segments)])[:-1]
+
+
+def _seeds(x: Bucket, at: At) -> Any:
+    return np.array(seeds(x.spec, at), dtype=np.int32).T.copy().view(np.uint32)
 
 
 def _plain(tensor: Tensor) -> Any:

@@ -1,8 +1,8 @@
-"""One-bit and ternary codes of a range of a bucket in one go, compiled by Numba: `codecs.passes` on a CPU.
+"""One-bit and ternary codes and levels of a range of a bucket in one go, compiled by Numba: `codecs.passes` on a CPU.
 
 A block is packed and rebuilt while it is in the cache. Tensors and rows are walked in stretches, so that the inner
 loops have nothing to decide but the sign or the draw, and vectorise. The arithmetic is that of `codecs.onebit`,
-`codecs.terngrad` and `codecs.dice`, operation by operation: results are equal bit for bit.
+`codecs.terngrad`, `codecs.qsgd` and `codecs.dice`, operation by operation: results are equal bit for bit.
 """
 # mypy: disable-error-code="untyped-decorator"
 # ruff: noqa: PLR0913, PLR0917
@@ -125,4 +125,57 @@ def add_ternary(out: Any, scale: Any, byte: Any, begin: Any, end: Any, first: in
         for i in range(max(head, tail), stop):
             code = np.int32(byte[i >> 2]) >> np.int32(2 * (i & 3))
             out[i] += np.float32((code & 1) - (code >> 1 & 1)) * most
+        at = stop
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_levels(
+    x: Any, norm: Any, value: Any, start: Any, gamma: Any, code: Any, rebuilt: Any, begin: Any, end: Any, base: Any,
+    bucket: int, first: int, last: int,
+) -> None:  # fmt: skip
+    """Round every element at random to a level of its bucket's norm: codes, and what they stand for."""
+    s, at, most = np.searchsorted(end, first, side="right"), first, np.float32(len(value) - 1)
+    sign = np.uint8(1)
+    while sign < len(value):
+        sign <<= np.uint8(1)
+    while at < last:
+        while end[s] <= at:
+            s += 1
+        mine = (at - begin[s]) // bucket
+        stop = min(last, end[s], begin[s] + (mine + 1) * bucket)
+        length = norm[base[s] + mine]
+        counted, step = np.uint32(start[s]), np.uint32(gamma[s])
+        if not length > 0:
+            for i in range(at, stop):
+                code[i] = sign if x[i] < 0 else np.uint8(0)
+                rebuilt[i] = np.float32(0)
+        else:
+            for i in range(at, stop):
+                place = min(most * (abs(x[i]) / length), most)
+                low = np.floor(place)
+                word = np.uint32(counted + step * np.uint32(i - begin[s]))
+                level = np.uint8(low) + np.uint8(_drawn(word) < place - low)
+                down = x[i] < 0
+                code[i] = level | (sign if down else np.uint8(0))
+                rebuilt[i] = (-value[level] if down else value[level]) * length
+        at = stop
+
+
+@numba.njit(cache=True, nogil=True)
+def add_levels(
+    out: Any, code: Any, norm: Any, value: Any, begin: Any, end: Any, base: Any, bucket: int, first: int, last: int
+) -> None:
+    """Add what each code stands for."""
+    s, at, sign = np.searchsorted(end, first, side="right"), first, np.uint8(1)
+    while sign < len(value):
+        sign <<= np.uint8(1)
+    while at < last:
+        while end[s] <= at:
+            s += 1
+        mine = (at - begin[s]) // bucket
+        stop = min(last, end[s], begin[s] + (mine + 1) * bucket)
+        length = norm[base[s] + mine]
+        for i in range(at, stop):
+            size = value[code[i] & (sign - np.uint8(1))]
+            out[i] += (-size if code[i] & sign else size) * length
         at = stop
