@@ -96,12 +96,12 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
     begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
     layers = asked.row("fine")["policies"][f"{method}.{percent}"]["layers"]
     held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
-    how = relearning(asked, asked.tune_epochs)
+    how = relearning(asked, asked.fine_epochs, decay=asked.fine_decay)
     train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}.{percent}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())
     return {"seed": asked.seed, "method": method, "density": int(percent) / 100,
             "test_accuracy": evaluate(model, data.test).accuracy,
             "reference_accuracy": evaluate(teacher, data.test).accuracy,
-            "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.tune_epochs,
-            "seconds": time.perf_counter() - begin}  # fmt: skip
+            "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.fine_epochs,
+            "decay": asked.fine_decay, "seconds": time.perf_counter() - begin}  # fmt: skip

@@ -27,6 +27,7 @@ from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
 
 _LONG = 20  # epochs, from which on compiling a step pays
+_DECAY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Asked:
     epochs: float
     bottleneck_epochs: float
     tune_epochs: float
+    fine_epochs: float
+    fine_decay: float
     episodes: int
     samples: int
     multiple_of: int
@@ -82,16 +85,16 @@ def ready(asked: Asked) -> Ready:
 
 def learning(asked: Asked, epochs: float) -> Training:
     """How a reference learns: SGD with Nesterov momentum and a cosine."""
-    return Training(epochs=epochs, batch=512, optimizer="sgd", lr=0.2, weight_decay=1e-3,
+    return Training(epochs=epochs, batch=512, optimizer="sgd", lr=0.2, weight_decay=_DECAY,
                     precision=_precision(asked), seed=asked.seed)  # fmt: skip
 
 
-def relearning(asked: Asked, epochs: float, lr: float = 0.2) -> Training:
+def relearning(asked: Asked, epochs: float, lr: float = 0.2, decay: float = _DECAY) -> Training:
     """How what was pruned learns from the reference: at the rates the reference itself learned with.
 
     Renda, Frankle, Carbin: Comparing Rewinding and Fine-tuning in Neural Network Pruning. ICLR 2020, arXiv 2003.02389.
     """
-    how = replace(learning(asked, epochs), lr=lr, soft=0.7, temperature=3.0)
+    how = replace(learning(asked, epochs), lr=lr, weight_decay=decay, soft=0.7, temperature=3.0)
     return replace(how, compiled=asked.device == "cuda" and epochs >= _LONG)
 
 
