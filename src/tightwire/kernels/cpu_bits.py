@@ -87,8 +87,8 @@ class CpuPasses:
         code_N, rebuilt_N = torch.empty(x.spec.numel, dtype=torch.uint8), torch.empty_like(x.flat)
         place = _buckets(x.spec, bucket)
         arrays = (
-            x.flat.numpy(), _plain(norm_B), value_L.numpy(), *_seeds(x, at), code_N.numpy(), rebuilt_N.numpy(), *place,
-            bucket,
+            x.flat.numpy(), _plain(norm_B), value_L.numpy(), _sign(value_L), *_seeds(x, at), code_N.numpy(),
+            rebuilt_N.numpy(), *place, bucket,
         )  # fmt: skip
         in_stretches(lambda low, high: self.loops.draw_levels(*arrays, low, high), x.spec.numel)
         return code_N, rebuilt_N
@@ -96,7 +96,7 @@ class CpuPasses:
     def add_levels_(self, out: Bucket, code_N: Tensor, norm_B: Tensor, bucket: int, value_L: Tensor) -> None:
         """Out ← out + what codes stand for."""
         place = _buckets(out.spec, bucket)
-        arrays = out.flat.numpy(), _plain(code_N), _plain(norm_B), value_L.numpy(), *place, bucket
+        arrays = out.flat.numpy(), _plain(code_N), _plain(norm_B), value_L.numpy(), _sign(value_L), *place, bucket
         in_stretches(lambda low, high: self.loops.add_levels(*arrays, low, high), out.spec.numel)
 
 
@@ -105,6 +105,11 @@ def _buckets(spec: Spec, bucket: int) -> tuple[Any, Any, Any]:
     """Where tensors begin and end, and their first buckets counted through all tensors."""
     begins, ends, _, _ = layout(spec)
     return begins, ends, np.cumsum([0, *(-(-s.numel // bucket) for s in spec.segments)])[:-1]
+
+
+def _sign(value_L: Tensor) -> Any:
+    """The bit above all levels."""
+    return np.uint8(1 << (len(value_L) - 1).bit_length())
 
 
 def _seeds(x: Bucket, at: At) -> Any:

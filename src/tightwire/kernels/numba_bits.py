@@ -130,14 +130,11 @@ def add_ternary(out: Any, scale: Any, byte: Any, begin: Any, end: Any, first: in
 
 @numba.njit(cache=True, nogil=True)
 def draw_levels(
-    x: Any, norm: Any, value: Any, start: Any, gamma: Any, code: Any, rebuilt: Any, begin: Any, end: Any, base: Any,
-    bucket: int, first: int, last: int,
+    x: Any, norm: Any, value: Any, sign: Any, start: Any, gamma: Any, code: Any, rebuilt: Any, begin: Any, end: Any,
+    base: Any, bucket: int, first: int, last: int,
 ) -> None:  # fmt: skip
     """Round every element at random to a level of its bucket's norm: codes, and what they stand for."""
     s, at, most = np.searchsorted(end, first, side="right"), first, np.float32(len(value) - 1)
-    sign = np.uint8(1)
-    while sign < len(value):
-        sign <<= np.uint8(1)
     while at < last:
         while end[s] <= at:
             s += 1
@@ -163,12 +160,11 @@ def draw_levels(
 
 @numba.njit(cache=True, nogil=True)
 def add_levels(
-    out: Any, code: Any, norm: Any, value: Any, begin: Any, end: Any, base: Any, bucket: int, first: int, last: int
-) -> None:
+    out: Any, code: Any, norm: Any, value: Any, sign: Any, begin: Any, end: Any, base: Any, bucket: int, first: int,
+    last: int,
+) -> None:  # fmt: skip
     """Add what each code stands for."""
-    s, at, sign = np.searchsorted(end, first, side="right"), first, np.uint8(1)
-    while sign < len(value):
-        sign <<= np.uint8(1)
+    s, at = np.searchsorted(end, first, side="right"), first
     while at < last:
         while end[s] <= at:
             s += 1
