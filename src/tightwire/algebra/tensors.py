@@ -93,6 +93,14 @@ class Spec:
         return cls(tuple(segments), dtype, device)
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.segments, self.dtype, self.device))
+
+    def __hash__(self) -> int:
+        """Counted once: tables are looked up by layout in every step."""
+        return self._hash
+
+    @cached_property
     def numel(self) -> int:
         """Elements of all segments."""
         return sum(segment.numel for segment in self.segments)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,6 +12,7 @@ from torch import Tensor
 from tightwire.algebra.codec import Payload
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Spec
+from tightwire.codecs.stretches import Per, counted, stretches
 
 
 def codes_nbytes(count: int, width: int) -> int:
@@ -63,15 +62,19 @@ def unpack_codes(byte_B: Tensor, count: int, width: int) -> Tensor:
     return out.view(-1)[:count]
 
 
-def spread(scale_B: Tensor, spec: Spec, counts: Sequence[tuple[int, int]]) -> Tensor:
-    """Scales as wide as the elements that share them: of each tensor (how many, how many elements each).
+def spread(scale_B: Tensor, spec: Spec, per: Per) -> Tensor:
+    """Scales as wide as the elements that share them: one for each row, tensor, or so many elements.
 
-    >>> spread(torch.tensor([1.0, 2.0, 3.0]), Spec.pack([("w", (3,)), ("b", (1,))]), [(2, 2), (1, 1)])
+    >>> spread(torch.tensor([1.0, 2.0, 3.0]), Spec.pack([("w", (3,)), ("b", (1,))]), 2)
     tensor([1., 1., 2., 3.])
     """
+    found = stretches(spec, scale_B.device, per)
+    if found is not None:
+        return found.spread(scale_B)
     out_N = scale_B.new_empty(spec.numel)
     begin = 0
-    for s, (count, length) in zip(spec.segments, counts, strict=True):
+    for s in spec.segments:
+        count, length = counted(s, per)
         mine_B, flat = scale_B[begin : begin + count], out_N[s.offset : s.offset + s.numel]
         whole = s.numel // length if length else 0
         flat[: whole * length].view(whole, length).copy_(mine_B[:whole, None])

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tightwire.algebra.tensors import Spec
 from tightwire.algebra.world import At
+from tightwire.codecs.stretches import Stretches, stretches
 
 _MASK = (1 << 32) - 1
 _BLOCK = 1 << 16  # what stays in a cache
@@ -23,6 +24,10 @@ _MIX = ((16, 0x7FEB352D), (15, 0x846CA68B))
 
 def uniform(spec: Spec, at: At, device: torch.device) -> Tensor:
     """This rank's numbers in [0, 1) for all elements of a layout: multiples of 2⁻²⁴."""
+    found = stretches(spec, device, "tensor")
+    if found is not None:
+        word_N = _counted_at_once(spec, at, found)
+        return ((_mix_(word_N) >> 8) & 0xFFFFFF).float().mul_(2.0**-24)
     word_N = torch.empty(spec.numel, dtype=torch.int32, device=device)
     for s in spec.segments:
         piece = word_N[s.offset : s.offset + s.numel]
@@ -44,6 +49,14 @@ def seeds(spec: Spec, at: At) -> list[tuple[int, int]]:
         gamma = _signed(key | 1)
         made.append((_signed((key >> 32) + gamma * s.first_row * s.row_numel), gamma))
     return made
+
+
+def _counted_at_once(spec: Spec, at: At, found: Stretches) -> Tensor:
+    """Start + gamma·place of every element; places are counted through all tensors, so starts go back by theirs."""
+    begun = [(_signed(start - gamma * s.offset), gamma)
+             for s, (start, gamma) in zip(spec.segments, seeds(spec, at), strict=True)]  # fmt: skip
+    start_N, gamma_N = found.spread(torch.tensor(begun, dtype=torch.int32).to(found.edge_S1.device)).unbind(1)
+    return torch.arange(spec.numel, dtype=torch.int32, device=start_N.device).mul_(gamma_N).add_(start_N)
 
 
 def words(count: int, key: int, device: torch.device, *, first: int = 0) -> Tensor:

@@ -22,6 +22,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
 from tightwire.codecs.passes import passes_for
+from tightwire.codecs.stretches import stretches
 
 _ROW_NBYTES = 8  # two float32 means
 
@@ -44,9 +45,7 @@ class OneBit:
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
         """Means of every row first, then the bits of all rows."""
-        means = (row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments())
-        mean_R2 = torch.cat([torch.empty(0, 2, device=x.flat.device), *means])
-        fast = passes_for(x)
+        mean_R2, fast = means(x), passes_for(x)
         if fast is not None:
             byte_B, rebuilt_N = fast.signs(x, mean_R2)
         else:
@@ -75,6 +74,18 @@ class OneBit:
 def rows(spec: Spec) -> int:
     """Rows of all tensors of a layout."""
     return sum(s.rows for s in spec.segments)
+
+
+def means(x: Bucket) -> Tensor:
+    """Two for each row of all tensors."""
+    found = stretches(x.spec, x.flat.device, "row")
+    if found is None:
+        each = (row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments())
+        return torch.cat([torch.empty(0, 2, device=x.flat.device), *each])
+    value_N = x.flat.float()
+    high_R, low_R = found.sums(value_N.clamp(min=0)), found.sums(value_N.clamp(max=0))
+    count_R = found.sums((value_N >= 0).float())  # whole numbers, exact: a row has fewer than 2²⁴ elements
+    return torch.stack([low_R / (found.length_S - count_R).clamp(min=1), high_R / count_R.clamp(min=1)], 1)
 
 
 def row_means(x_RC: Tensor) -> Tensor:

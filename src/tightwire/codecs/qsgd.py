@@ -24,6 +24,7 @@ from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
 from tightwire.codecs.passes import rounding_for
+from tightwire.codecs.stretches import stretches
 
 Norm = Literal["l2", "max"]
 _ORDER: dict[str, float] = {"l2": 2.0, "max": float("inf")}
@@ -106,6 +107,11 @@ class Qsgd:
         return sum(-(-s.numel // self.bucket) for s in spec.segments)
 
     def _norms(self, x: Bucket) -> Tensor:
+        found = stretches(x.spec, x.flat.device, self.bucket)
+        if found is not None:
+            if self.norm == "max":
+                return found.largest(x.flat.abs().float())
+            return found.sums(x.flat.double().square_()).sqrt_().float()
         norms = [torch.empty(0, dtype=torch.float64, device=x.flat.device)]  # squares of small numbers need double
         for _, flat in x.segments():
             value_BD = F.pad(flat, (0, -flat.numel() % self.bucket)).view(-1, self.bucket)
@@ -113,7 +119,7 @@ class Qsgd:
         return torch.cat(norms).float()
 
     def _spread(self, norm_B: Tensor, spec: Spec) -> Tensor:
-        return spread(norm_B, spec, [(-(-s.numel // self.bucket), self.bucket) for s in spec.segments])
+        return spread(norm_B, spec, self.bucket)
 
     def _values(self, device: torch.device) -> Tensor:
         """What each level stands for in a bucket of norm 1."""

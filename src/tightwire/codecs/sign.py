@@ -21,6 +21,7 @@ from tightwire.algebra.tensors import Bucket, Segment, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
 from tightwire.codecs.codes import exactly, scales, spread
+from tightwire.codecs.stretches import stretches
 
 Per = Literal["tensor", "row"]
 
@@ -48,11 +49,7 @@ class Sign:
     @one_round
     def encode(self, x: Bucket, state: State, at: At) -> Encoded:
         """Magnitudes first, then all bits."""
-        mean = [torch.empty(0, device=x.flat.device)]
-        for s, flat in x.segments():
-            size_RC = flat.abs().view(self._rows(s), -1) if s.numel else flat.new_zeros(self._rows(s), 1)
-            mean.append(size_RC.mean(1, dtype=torch.float32))
-        scale_S, positive_N = torch.cat(mean), x.flat >= 0
+        scale_S, positive_N = self._means(x), x.flat >= 0
         wire = torch.cat([scale_S.view(torch.uint8), pack_bits(positive_N)])
         return Encoded(Payload(wire), DenseSent(self._rebuild(scale_S, positive_N, x.spec).to(x.flat.dtype)))
 
@@ -68,6 +65,16 @@ class Sign:
         """Always the same: bits and magnitudes."""
         return -(-spec.numel // 8) + 4 * self._scales(spec)
 
+    def _means(self, x: Bucket) -> Tensor:
+        found = stretches(x.spec, x.flat.device, self.per)
+        if found is not None:
+            return found.sums(x.flat.abs().float()) / found.length_S.clamp(min=1)
+        mean = [torch.empty(0, device=x.flat.device)]
+        for s, flat in x.segments():
+            size_RC = flat.abs().view(self._rows(s), -1) if s.numel else flat.new_zeros(self._rows(s), 1)
+            mean.append(size_RC.mean(1, dtype=torch.float32))
+        return torch.cat(mean)
+
     def _rows(self, s: Segment) -> int:
         return s.rows if self.per == "row" else 1
 
@@ -75,8 +82,7 @@ class Sign:
         return sum(self._rows(s) for s in spec.segments)
 
     def _rebuild(self, scale_S: Tensor, positive_N: Tensor, spec: Spec) -> Tensor:
-        counts = [(self._rows(s), s.numel // max(1, self._rows(s))) for s in spec.segments]
-        size_N = spread(scale_S, spec, counts)
+        size_N = spread(scale_S, spec, self.per)
         return torch.where(positive_N, size_N, -size_N)
 
 

@@ -26,6 +26,7 @@ from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
 from tightwire.codecs.passes import passes_for
+from tightwire.codecs.stretches import stretches
 
 Scaler = Literal["shared", "own"]
 _WIDTH = 2
@@ -59,8 +60,7 @@ class TernGrad:
     def encode(self, x: Bucket, state: State, at: At) -> Encoding:
         """Clip, agree on a scaler for each tensor, draw."""
         value_N = self.expected(x, at)
-        largest = (_largest(value_N[s.offset : s.offset + s.numel]) for s in x.spec.segments)
-        scale_S = torch.cat([value_N.new_empty(0), *largest])
+        scale_S = _scales(value_N, x.spec)
         if self.scaler == "shared" and len(scale_S):
             scale_S = yield Ask("max", scale_S)
         fast = passes_for(x)
@@ -96,6 +96,11 @@ class TernGrad:
         value_N = x.flat.float()
         if isinf(self.clip):
             return value_N
+        found = stretches(x.spec, value_N.device, "tensor")
+        if found is not None:
+            length_S = found.sums(value_N.double().square_()).sqrt_()
+            most_N = found.spread(self.clip * (length_S / found.length_S.clamp(min=1).sqrt()).float())
+            return value_N.clamp(-most_N, most_N)
         clipped_N = torch.empty_like(value_N)
         for s in x.spec.segments:
             place = slice(s.offset, s.offset + s.numel)
@@ -103,6 +108,15 @@ class TernGrad:
             most = self.clip * (length / sqrt(max(1, s.numel))).float()
             torch.clamp(value_N[place], -most, most, out=clipped_N[place])
         return clipped_N
+
+
+def _scales(value_N: Tensor, spec: Spec) -> Tensor:
+    """The largest magnitude of each tensor."""
+    found = stretches(spec, value_N.device, "tensor")
+    if found is not None:
+        return found.largest(value_N.abs())
+    each = (_largest(value_N[s.offset : s.offset + s.numel]) for s in spec.segments)
+    return torch.cat([value_N.new_empty(0), *each])
 
 
 def _largest(value_N: Tensor) -> Tensor:
@@ -117,7 +131,7 @@ def _rebuild(scale_S: Tensor, code_N: Tensor, spec: Spec) -> Tensor:
 
 
 def _spread(scale_S: Tensor, spec: Spec) -> Tensor:
-    return spread(scale_S, spec, [(1, s.numel) for s in spec.segments])
+    return spread(scale_S, spec, "tensor")
 
 
 def terngrad(clip: float = 2.5, *, scaler: Scaler = "shared") -> TernGrad:

@@ -11,6 +11,7 @@ share of each tensor that may be, the largest first, and the rest waits in the m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import ClassVar, Literal
 
@@ -64,16 +65,22 @@ class Threshold:
         if x.spec.numel > _MOST_NUMEL:
             raise RecipeError(f"threshold: a bucket of {x.spec.numel} elements; 31 bits reach {_MOST_NUMEL}")
         tau = value_at(self.tau, at)
-        found = [torch.empty(0, dtype=torch.int64, device=x.flat.device)]
-        for s, flat in x.segments():
-            crossed_K = torch.nonzero(flat.abs() > tau).flatten()
-            if crossed_K.numel() > self._most(s.numel):
-                crossed_K = crossed_K[largest(flat[crossed_K], self._most(s.numel))]
-            found.append(s.offset + crossed_K)
-        index_K = torch.cat(found)
+        index_K = self._crossed(x, tau)
         negative_K = x.flat[index_K] < 0
         value_K = _signed(negative_K, tau).to(x.flat.dtype)
         return Encoded(Payload(self._write(index_K, negative_K, x.spec.numel)), SparseSent(index_K, value_K))
+
+    def _crossed(self, x: Bucket, tau: float) -> Tensor:
+        """Whoever crossed, in order; of tensors where too many did, the largest."""
+        crossed_K = torch.nonzero(x.flat.abs() > tau).flatten()
+        edges = torch.tensor([0, *(s.offset + s.numel for s in x.spec.segments)], device=crossed_K.device)
+        found, kept = torch.searchsorted(crossed_K, edges).tolist(), [crossed_K[:0]]
+        for s, (begin, end) in zip(x.spec.segments, pairwise(found), strict=True):
+            mine_K = crossed_K[begin:end]
+            if end - begin > self._most(s.numel):
+                mine_K = mine_K[largest(x.flat[mine_K], self._most(s.numel))]
+            kept.append(mine_K)
+        return torch.cat(kept)
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add ±tau at every position."""
