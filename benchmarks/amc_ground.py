@@ -19,10 +19,10 @@ from torch import nn
 
 from tightwire import data as workloads
 from tightwire import models
-from tightwire.compress.augment import crop_flip
 from tightwire.compress.retrain import Examples, Training
 from tightwire.compress.search.build import Built
 from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.data.augment import crop_flip
 from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
 

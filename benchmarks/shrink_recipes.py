@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tightwire.compress.augment import AugmentName
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Training
+from tightwire.data.augment import AugmentName
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from tightwire.compress import retrain, unfinished
-from tightwire.compress.augment import crop_flip
 from tightwire.compress.prune.gradual import Gradual, Target
 from tightwire.compress.prune.masks import prunable
 from tightwire.compress.replay import Replay
 from tightwire.compress.retrain import Constraint, Examples, Free, Training, evaluate, train
 from tightwire.compress.share.centroids import Centroids
 from tightwire.compress.share.tensors import share
+from tightwire.data.augment import crop_flip
 from tightwire.models import make
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from tightwire.compress.augment import MARGIN, crop_flip, shift
 from tightwire.compress.equalise import equalise_
 from tightwire.compress.errors import CompressError
 from tightwire.compress.retrain import Examples, Training, evaluate, train
+from tightwire.data.augment import MARGIN, crop_flip, shift
 from tightwire.models import make
 
 

@@ -12,13 +12,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tightwire.compress import unfinished
-from tightwire.compress.augment import crop_flip
 from tightwire.compress.errors import CompressError
 from tightwire.compress.prune.gradual import Gradual, Target
 from tightwire.compress.prune.masks import prunable
 from tightwire.compress.retrain import Constraint, Examples, Free, Training, train
 from tightwire.compress.share.centroids import Centroids
 from tightwire.compress.share.tensors import share
+from tightwire.data.augment import crop_flip
 
 ADAM, SGD = Training(epochs=3, batch=20, lr=0.01), Training(epochs=3, batch=20, optimizer="sgd", lr=0.1)
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tests.data.making import cifar_arrays, cifar_binary, cifar_files, cifar_pickle
 from tightwire.data import DataError, load
-from tightwire.data.rows import Samples, crop_flip
+from tightwire.data.augment import crop_flip
+from tightwire.data.rows import Samples
 
 
 def modern(protocol: int, order: Literal["C", "F"] = "C") -> Any:

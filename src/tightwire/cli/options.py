@@ -28,6 +28,13 @@ class Optimizers(StrEnum):
     adamw = "adamw"
 
 
+class Augments(StrEnum):
+    """What is done to training images."""
+
+    none = "none"
+    crop_flip = "crop-flip"
+
+
 class Rates(StrEnum):
     """How the learning rate falls."""
 
@@ -67,6 +74,9 @@ _LINK = "RATE[,LATENCY]"
 _OPTIONS: dict[str, Any] = {
     "data": _option(str, "digits, mnist, fashion-mnist, cifar10, text, speech, or module:function.", _WORK),
     "data_folder": _option(str | None, "Where the data set's files are.", _WORK, "--data-folder", "DIR"),
+    "augment": _option(
+        Augments | None, "Shift and mirror training images (default: crop-flip for cifar10, else none).", _WORK
+    ),
     "model": _option(str, "mlp, lenet-300-100, lenet-5, cnn, resnet20, …, or module:function.", _WORK),
     "codec": _option(
         str | None,

@@ -23,12 +23,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tightwire.compress.augment import Augment
 from tightwire.compress.errors import CompressError
 from tightwire.compress.replay import Replay
 from tightwire.compress.unfinished import Kept, Unfinished
 
 Told: TypeAlias = Callable[[int, int], None]
+Augment: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 _EVALUATED = 1000  # samples at a time
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tightwire.data.augment import AugmentName
 from tightwire.data.errors import DataError, one_of
 from tightwire.data.files import find, reading
 from tightwire.data.idx import moments
 from tightwire.data.names import describe
 from tightwire.data.plain_pickle import Array, PickleError, load
-from tightwire.data.rows import Augment, Samples
+from tightwire.data.rows import Samples
 from tightwire.data.values import Data
 
 PIXELS = 3 * 32 * 32
@@ -29,7 +30,7 @@ NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse"
 WHERE = describe("cifar10").where
 
 
-def cifar10(folder: Path | None, *, augment: Augment = "none") -> Data:
+def cifar10(folder: Path | None, *, augment: AugmentName = "none") -> Data:
     """Images of 3×32×32, normalised by each channel's mean and deviation in the training set.
 
     ``augment="crop-flip"`` shifts and mirrors training images, as published results do.

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset, default_collate
 
+from tightwire.data.augment import AUGMENTS, AugmentName
+
 Sample: TypeAlias = tuple[Tensor, Tensor]
-Augment: TypeAlias = Literal["none", "crop-flip"]
 
 
 class Rows(Dataset[Sample], ABC):
@@ -69,12 +70,12 @@ class Samples(Rows):
         labels: Tensor,
         *,
         moments: tuple[Tensor, Tensor] | None = None,
-        augment: Augment = "none",
+        augment: AugmentName = "none",
     ) -> None:
         self.x = x
         self.labels = labels
         self._moments = moments
-        self._augment = augment
+        self._augment = AUGMENTS[augment]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -85,24 +86,7 @@ class Samples(Rows):
         if self._moments is not None:
             mean, std = self._moments
             x_B = x_B.float().sub_(mean).div_(std)
-        return (x_B if self._augment == "none" else crop_flip(x_B)), self.labels[index_B]
-
-
-def crop_flip(x_BCHW: Tensor, margin: int = 4) -> Tensor:
-    """Each image shifted by up to ``margin`` pixels over a border of zeros, and mirrored every other time.
-
-    He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. CVPR 2016, section 4.2.
-    Draws from torch's global generator.
-    """
-    batch, channels, height, width = x_BCHW.shape
-    padded = torch.nn.functional.pad(x_BCHW, (margin, margin, margin, margin))
-    down, right = torch.randint(2 * margin + 1, (2, batch, 1, 1, 1))
-    column_W = torch.arange(width)
-    mirrored_B = torch.rand(batch, 1, 1, 1) < 0.5
-    column_BW = torch.where(mirrored_B, column_W.flip(0), column_W) + right
-    row_BH = torch.arange(height)[:, None] + down
-    image_B = torch.arange(batch)[:, None, None, None]
-    return padded[image_B, torch.arange(channels)[:, None, None], row_BH, column_BW]
+        return (x_B if self._augment is None else self._augment(x_B, None)), self.labels[index_B]
 
 
 def labels_of(dataset: Dataset[Any]) -> Tensor:

@@ -25,6 +25,7 @@ class RunConfig:
     workers: int = 4
     data: str = "digits"
     data_folder: str | None = None
+    augment: Literal["none", "crop-flip"] | None = None
     model: str = "mlp"
     epochs: float | None = None
     steps: int | None = None

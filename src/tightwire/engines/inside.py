@@ -11,7 +11,7 @@ import torch
 from tightwire.engines.config import RunConfig
 from tightwire.engines.local import asking_to_stop
 from tightwire.engines.outcome import Outcome
-from tightwire.engines.script import train
+from tightwire.engines.script import IN_PROCESS, train
 from tightwire.engines.worker import CURABLE
 from tightwire.run.together import earliest, together
 
@@ -23,7 +23,7 @@ def run_inside(config: RunConfig, *, resume: bool) -> None:
         try:
             outcomes = together(
                 config.workers,
-                lambda rank: train(config, rank=rank, link="in-process", resume=resume),
+                lambda rank: train(config, rank=rank, link=IN_PROCESS, resume=resume),
                 order=earliest(),
             )
         except CURABLE as error:

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tightwire.compress.augment import AugmentName
 from tightwire.compress.search.build import Wish
+from tightwire.data.augment import AugmentName
 from tightwire.engines.config import ConfigError
 from tightwire.engines.page import write_page
 from tightwire.engines.search_methods import METHODS, Watch

@@ -18,12 +18,12 @@ from typing import Any, Literal, cast
 import torch
 from torch import nn
 
-from tightwire.compress.augment import AugmentName
 from tightwire.compress.pipeline import Pipeline, Sets, Shrunk, Told
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Training, evaluate
 from tightwire.compress.size import dense_nbytes, layer_figures
 from tightwire.compress.work import Work
+from tightwire.data.augment import AugmentName
 from tightwire.engines.config import ConfigError
 from tightwire.engines.page import write_page
 from tightwire.engines.shrink_file import Coded, architecture_of, read, write

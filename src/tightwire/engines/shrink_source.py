@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from tightwire import data as workloads
 from tightwire import models
-from tightwire.compress.augment import AUGMENTS, AugmentName
 from tightwire.compress.pipeline import Sets
 from tightwire.compress.retrain import Examples
 from tightwire.data import Data, collate
+from tightwire.data.augment import AUGMENTS, AugmentName
 from tightwire.data.rows import Samples
 from tightwire.engines.config import ConfigError, RunConfig
 

@@ -12,9 +12,10 @@ from torch.utils.data import DataLoader
 
 from tightwire import data as workloads
 from tightwire import models
+from tightwire.algebra.world import At, World
 from tightwire.data import Data, OwnShards, shards
 from tightwire.data.rows import Rows
-from tightwire.engines.config import RunConfig
+from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import Start
 
@@ -26,10 +27,20 @@ def make_workload(config: RunConfig) -> tuple[Data, nn.Module]:
         options["shape"] = "image"
     if config.data == "text":
         options["columns"] = config.workers * config.batch
+    if config.data == "cifar10":
+        options["augment"] = config.augment or "crop-flip"
+    elif config.augment not in (None, "none"):
+        raise ConfigError(f"augment={config.augment} is for photographs (cifar10), not for {config.data}; leave it out")
     data = workloads.load(config.data, config.data_folder, **options)
     torch.manual_seed(config.seed)
     model = models.make(config.model, inputs=data.inputs, classes=data.classes)
     return data, model.to(config.device)
+
+
+def draw_apart(config: RunConfig, rank: int) -> None:
+    """From here on workers drop units out and shift images each in its own way; their first weights were the same."""
+    at = At(seed=config.seed, world=World(rank, max(config.workers, rank + 1)))
+    torch.manual_seed(at.key(shared=False, salt="draws"))
 
 
 def cuttable(config: RunConfig, model: nn.Module, data: Data, *, stages: int) -> nn.Module:

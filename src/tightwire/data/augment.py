@@ -5,7 +5,7 @@
                 He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. CVPR 2016, section 4.2
 
 Random numbers come from the generator that is given, which lies on the device of the images, so that nothing waits for
-the host.
+the host; from torch's own if none is.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch.nn import functional as F
 
 MARGIN = 4
 _NEAR = 2
-Augment = Callable[[Tensor, torch.Generator], Tensor]
+Augment = Callable[[Tensor, torch.Generator | None], Tensor]
 AugmentName = Literal["none", "shift", "crop-flip"]
 
 
-def shift(x_BCHW: Tensor, random: torch.Generator) -> Tensor:
+def shift(x_BCHW: Tensor, random: torch.Generator | None = None) -> Tensor:
     """The images, each shifted.
 
     >>> shift(torch.ones(2, 1, 8, 8), torch.Generator().manual_seed(0)).min()
@@ -34,13 +34,13 @@ def shift(x_BCHW: Tensor, random: torch.Generator) -> Tensor:
     return _window(padded, column_W.expand(len(x_BCHW), -1), x_BCHW.shape[2], random)
 
 
-def crop_flip(x_BCHW: Tensor, random: torch.Generator) -> Tensor:
+def crop_flip(x_BCHW: Tensor, random: torch.Generator | None = None, margin: int = MARGIN) -> Tensor:
     """The images, each shifted and perhaps mirrored.
 
     >>> crop_flip(torch.ones(2, 3, 8, 8), torch.Generator().manual_seed(0)).shape
     torch.Size([2, 3, 8, 8])
     """
-    padded = F.pad(x_BCHW, (MARGIN,) * 4)
+    padded = F.pad(x_BCHW, (margin,) * 4)
     device = x_BCHW.device
     column_W = torch.arange(x_BCHW.shape[3], device=device)
     mirrored_B = torch.rand(len(x_BCHW), 1, generator=random, device=device) < 0.5
@@ -50,7 +50,7 @@ def crop_flip(x_BCHW: Tensor, random: torch.Generator) -> Tensor:
 AUGMENTS: dict[AugmentName, Augment | None] = {"none": None, "shift": shift, "crop-flip": crop_flip}
 
 
-def _window(padded: Tensor, column_BW: Tensor, height: int, random: torch.Generator) -> Tensor:
+def _window(padded: Tensor, column_BW: Tensor, height: int, random: torch.Generator | None) -> Tensor:
     """Of every padded image, these columns and as many rows as it had, both from a place of its own."""
     batch, channels, tall, _ = padded.shape
     device = padded.device

@@ -1,0 +1,99 @@
+"""A network's passes on a GPU, launched as two recordings (CUDA graphs) instead of some hundred kernels.
+
+    the first batches    as they stand
+    then                 forward and backward are recorded, once
+    from there on        batch → its place;  replay;  the loss;  replay;  gradients
+
+A small network's kernels take less time than their launches. All gradients come at once when the backward pass ends, so
+this is for workers that share a process: they take turns, and nothing travels while gradients are computed. It is for
+our own networks, whose passes depend on nothing but weights, buffers and the batch; a batch of another size goes as it
+stands, and so does everything if recording fails, with a notice.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_BEFORE = 3  # batches as they stand
+_DEVICES = ("cuda",)
+
+
+@contextmanager
+def recorded(model: nn.Module) -> Iterator[nn.Module]:
+    """Inside, passes of ``model`` in training are replayed where they can be."""
+    passes = Passes(model)
+    model.forward = passes
+    try:
+        yield model
+    finally:
+        del model.forward
+
+
+class Passes:
+    """What a model calls instead of its forward pass."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._plain: Callable[[Tensor], Tensor] = model.forward
+        self._replay: Callable[[Tensor], Tensor] | None = None
+        self._seen = 0
+        self._batch: tuple[Any, ...] = ()
+        self._weights: list[int] = []
+        self._refused = False
+
+    @property
+    def replayed(self) -> bool:
+        """Whether passes are replayed by now."""
+        return self._replay is not None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The forward pass."""
+        if self._refused or not self._model.training or not torch.is_grad_enabled() or x.device.type not in _DEVICES:
+            return self._plain(x)
+        if self._replay is None:
+            self._seen += 1
+            if self._seen <= _BEFORE or not self._record(x):
+                return self._plain(x)
+        assert self._replay is not None
+        same = self._batch == _kind(x) and self._weights == _places(self._model)
+        return self._replay(x) if same else self._plain(x)
+
+    def _record(self, x: Tensor) -> bool:
+        """Record; weights and buffers stay as they are."""
+        buffers = [buffer.clone() for buffer in self._model.buffers()]
+        random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+        self._model.forward = self._plain
+        try:
+            torch.cuda.make_graphed_callables(self._model, (x.clone(),), allow_unused_input=True)
+            self._replay = self._model.forward
+            self._batch, self._weights = _kind(x), _places(self._model)
+        except RuntimeError as error:
+            self._refused = True
+            first = str(error).strip().splitlines()[0]
+            warnings.warn(
+                f"the network's passes cannot be recorded ({first}), so their kernels are launched one by one, which "
+                "is slower",
+                stacklevel=2,
+            )
+        finally:
+            self._model.forward = self
+            for buffer, before in zip(self._model.buffers(), buffers, strict=True):
+                buffer.copy_(before)
+            torch.set_rng_state(random[0])
+            torch.cuda.set_rng_state_all(random[1])
+        return not self._refused
+
+
+def _kind(x: Tensor) -> tuple[Any, ...]:
+    return x.shape, x.dtype, x.device, x.requires_grad
+
+
+def _places(model: nn.Module) -> list[int]:
+    """Where the weights lie: a recording reads and writes the memory that it was made with."""
+    return [tensor.data_ptr() for tensor in model.parameters()]

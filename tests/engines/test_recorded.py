@@ -1,0 +1,135 @@
+"""Recorded passes: only where they are the same passes; nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tightwire as tw
+from tightwire.algebra.recipe import AnyRecipe
+from tightwire.engines import recorded as module
+from tightwire.engines.recorded import Passes, recorded
+from tightwire.models import make
+from tightwire.recipes import dgc, sync_sgd
+
+Replayed = list[torch.Size]
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
+    """A recorder for CPUs: the batches that were replayed. Like the real one it computes before it records."""
+    batches: Replayed = []
+
+    def graphed(model: nn.Module, args: tuple[Tensor], *, allow_unused_input: bool) -> None:
+        plain: Callable[[Tensor], Tensor] = model.forward
+        model(args[0] * 100)
+        torch.rand(3)
+
+        def replay(x: Tensor) -> Tensor:
+            batches.append(x.shape)
+            return plain(x)
+
+        model.forward = replay  # type: ignore[method-assign]
+
+    monkeypatch.setattr(module, "_DEVICES", ("cpu",))
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
+    return batches
+
+
+def passes_of(model: nn.Module) -> Passes:
+    assert isinstance(model.forward, Passes)
+    return model.forward
+
+
+def test_the_first_batches_go_as_they_stand_and_then_all_of_their_size_are_replayed(replayed: Replayed) -> None:
+    model = network()
+    with recorded(model):
+        for _ in range(5):
+            model(torch.randn(8, 4)).sum().backward()
+        assert len(replayed) == 2 and passes_of(model).replayed
+        model(torch.randn(7, 4))
+        model(torch.randn(8, 4, dtype=torch.float32, requires_grad=True))
+        with torch.no_grad():
+            model(torch.randn(8, 4))
+        model.eval()
+        model(torch.randn(8, 4))
+        model.train()
+        assert len(replayed) == 2
+        model(torch.randn(8, 4))
+        assert len(replayed) == 3
+    assert "forward" not in vars(model)
+
+
+def test_recording_changes_neither_buffers_nor_the_random_numbers_that_follow(replayed: Replayed) -> None:
+    x_B, found = torch.randn(8, 4), []
+    for record in (True, False):
+        model, drawn = network(), torch.manual_seed(1)
+        with recorded(model) if record else torch.enable_grad():
+            for _ in range(6):
+                model(x_B).sum().backward()
+        found.append((torch.rand(3, generator=drawn), {name: t.clone() for name, t in model.state_dict().items()}))
+    assert len(replayed) == 3
+    (random, state), (other_random, other_state) = found
+    assert torch.equal(random, other_random)
+    assert all(torch.equal(state[name], other_state[name]) for name in state)
+
+
+def test_weights_that_moved_are_not_replayed(replayed: Replayed) -> None:
+    model = network()
+    with recorded(model):
+        for _ in range(4):
+            model(torch.randn(8, 4))
+        first = next(model.parameters())
+        first.data = first.data.clone()
+        model(torch.randn(8, 4))
+    assert len(replayed) == 1
+
+
+def test_what_cannot_be_recorded_goes_as_it_stands_with_one_notice(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("operation not permitted\nwhen capturing")
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fails)
+    model = network()
+    with recorded(model):
+        for _ in range(3):
+            model(torch.randn(8, 4))
+        with pytest.warns(UserWarning, match="operation not permitted.*one by one"):
+            model(torch.randn(8, 4))
+        assert model(torch.randn(8, 4)).shape == (8, 3)
+    assert not replayed
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("recipe", [sync_sgd(), dgc(0.01)], ids=lambda recipe: recipe.name)
+def test_a_run_with_recorded_passes_is_the_run(recipe: AnyRecipe) -> None:
+    def weights(record: bool) -> list[Tensor]:
+        def work(rank: int) -> list[Tensor]:
+            torch.manual_seed(0)
+            model = make("resnet20", inputs=(3, 16, 16), classes=10).cuda().train()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+            random = torch.Generator().manual_seed(rank)
+            with recorded(model) if record else torch.enable_grad(), tw.join(recipe, model, optimizer) as wire:
+                for step in range(8):
+                    count = 5 if step == 6 else 16
+                    x_B, y_B = torch.randn(count, 3, 16, 16, generator=random), torch.arange(count) % 10
+                    wire.batch(x_B.cuda(), y_B.cuda(), nn.functional.cross_entropy)
+                    wire.step()
+                assert not record or passes_of(model).replayed
+            return [tensor.detach().clone() for tensor in model.state_dict().values()]
+
+        return tw.together(3, work)[0]
+
+    for one, other in zip(weights(True), weights(False), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
