@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from tightwire.algebra.errors import UsageError
@@ -44,12 +44,12 @@ class Launcher:
         self._queue = sorted(early, key=lambda entry: -min(place[name] for name in entry[1].tensors))
         self._launch = launch
         self._where = {
-            tensor: (index, lane, parcel, name)
-            for index, (lane, parcel) in enumerate(self._queue)
+            tensor: (index, name)
+            for index, (_, parcel) in enumerate(self._queue)
             for name, tensor in parcel.tensors.items()
         }
         self._missing: list[set[str]] = []
-        self._held: dict[nn.Parameter, torch.Tensor] = {}  # never read
+        self._held: dict[nn.Parameter, Tensor] = {}  # never read
         self._next = 0
         self._batch_weight = batch_weight
         self.overlap = False
@@ -90,18 +90,12 @@ class Launcher:
 
     def unseen(self) -> set[str]:
         """Tensors of which no gradient exists."""
-        return {name for tensor, (_, _, _, name) in self._where.items() if tensor.grad is None}
+        return {name for tensor, (_, name) in self._where.items() if tensor.grad is None}
 
     def finish(self) -> Iterator[tuple[Lane, Parcel]]:
-        """Collect and launch everything that is not on its way yet; then every parcel, in order."""
-        for tensor, (index, _, parcel, name) in self._where.items():
-            if name not in self._missing[index] or index < self._next:
-                continue
-            if tensor.grad is None:
-                parcel.x[name].zero_()
-                self._missing[index].discard(name)
-            else:
-                self._collect(tensor)
+        """Launch everything that is not on its way yet, as if what is missing had come; then every parcel, in order."""
+        for missing in self._missing[self._next :]:
+            missing.clear()
         self._launch_complete()
         assert self._next == len(self._queue)
         return iter(self._queue)
@@ -110,32 +104,50 @@ class Launcher:
         """Called by autograd when a gradient is complete."""
         if self._paused or not self.overlap:
             return
-        self._collect(tensor)
-        self._launch_complete()
-
-    @torch.no_grad()
-    def _collect(self, tensor: nn.Parameter) -> None:
-        index, lane, parcel, name = self._where[tensor]
+        index, name = self._where[tensor]
         if index < self._next:
             raise UsageError(
                 f"the gradient of {name!r} came twice in one step, and the first is already on its way; put all but "
                 "the last backward() of a step inside `with wire.accumulate():`"
             )
-        gradient = tensor.grad
-        assert gradient is not None
-        if gradient.layout != torch.strided:
-            gradient = gradient.to_dense()
-        factor = lane.scale * self._batch_weight()
-        if lane.takes_loose and gradient.dtype == parcel.x.spec.dtype and gradient.is_contiguous():
-            parcel.x.loose[name] = (gradient, factor)
-            if gradient.device.type == "cpu":
-                self._held[tensor] = gradient
-        else:
-            torch.mul(gradient, factor, out=parcel.x[name])
         self._missing[index].discard(name)
+        self._launch_complete()
+
+    @torch.no_grad()
+    def _collect(self, lane: Lane, parcel: Parcel) -> None:
+        """The gradients of a parcel into its bucket; zeros where there is none."""
+        factor = lane.scale * self._batch_weight()
+        into: list[Tensor] = []
+        gradients: list[Tensor] = []
+        for name, tensor in parcel.tensors.items():
+            gradient = tensor.grad
+            if gradient is None:
+                parcel.x[name].zero_()
+                continue
+            if gradient.layout != torch.strided:
+                gradient = gradient.to_dense()
+            if lane.takes_loose and gradient.dtype == parcel.x.spec.dtype and gradient.is_contiguous():
+                parcel.x.loose[name] = (gradient, factor)
+                if gradient.device.type == "cpu":
+                    self._held[tensor] = gradient
+            else:
+                into.append(parcel.x[name])
+                gradients.append(gradient)
+        _scaled(gradients, factor, into)
 
     def _launch_complete(self) -> None:
         while self._next < len(self._queue) and not self._missing[self._next]:
             lane, parcel = self._queue[self._next]
+            self._collect(lane, parcel)
             self._next += 1
             self._launch(lane, parcel)
+
+
+def _scaled(gradients: list[Tensor], factor: float, into: list[Tensor]) -> None:
+    """Into ← factor·gradient: on a GPU all in a few launches, else one by one, each read and written once."""
+    if gradients and gradients[0].device.type == "cuda":
+        torch._foreach_copy_(into, gradients)
+        torch._foreach_mul_(into, factor)
+        return
+    for gradient, place in zip(gradients, into, strict=True):
+        torch.mul(gradient, factor, out=place)
