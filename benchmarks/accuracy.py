@@ -2,8 +2,8 @@
 
     python -m benchmarks.accuracy --data fashion-mnist --model cnn --data-folder DIR [--device cuda] [--at-once 8]
 
-All recipes see the same samples. Runs are processes of their own, some at once; rows are written as runs finish
-(`benchmarks.runs`).
+All recipes see the same samples; ``--recipes dgc dgc,lr=0.05`` tries another rate beside the recipe's own.
+Runs are processes of their own, some at once; rows are written as runs finish (`benchmarks.runs`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks import runs
 from benchmarks.harness import write
 from tightwire.engines.config import RunConfig
+from tightwire.recipes.words import number_or_word
 
 RECIPES = (
     "sync-sgd",
@@ -27,6 +28,17 @@ RECIPES = (
     "qsgd",
     "powersgd",
 )
+
+
+def asked_for(text: str, seed: int) -> runs.Asked:
+    """A recipe, and what else is not as the recipe has it.
+
+    >>> asked_for("dgc:warmup=4,lr=0.05", 0)
+    Asked(name='dgc:warmup=4', seed=0, settings=(('lr', 0.05),))
+    """
+    name, *settings = text.split(",")
+    pairs = (setting.split("=") for setting in settings)
+    return runs.Asked(name, seed, tuple((key, number_or_word(value)) for key, value in pairs))
 
 
 def table(configs: Mapping[tuple[str, int], RunConfig]) -> list[dict[str, Any]]:
@@ -62,7 +74,7 @@ def main() -> None:
     variant = f"_{asked.data}_{asked.model}_{asked.epochs:g}"
     with runs.folder_for(asked) as folder:
         configs = {
-            (text, seed): runs.Asked(text, seed).config(asked, folder)
+            (text, seed): asked_for(text, seed).config(asked, folder)
             for seed in range(asked.seeds)
             for text in asked.recipes
         }
