@@ -93,6 +93,15 @@ def test_weights_that_moved_are_not_replayed(replayed: Replayed) -> None:
     assert len(replayed) == 1
 
 
+def test_layers_that_somebody_listens_to_are_not_replayed(replayed: Replayed) -> None:
+    model, heard = network(), []
+    model[0].register_forward_hook(lambda *_: heard.append(1))  # type: ignore[operator]
+    with recorded(model):
+        for _ in range(6):
+            model(torch.randn(8, 4))
+    assert len(heard) == 6 and not replayed
+
+
 def test_what_cannot_be_recorded_goes_as_it_stands_with_one_notice(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

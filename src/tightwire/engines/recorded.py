@@ -66,6 +66,9 @@ class Passes:
 
     def _record(self, x: Tensor) -> bool:
         """Record; weights and buffers stay as they are."""
+        if any(_hooked(layer) for layer in self._model.modules()):  # a replay calls nobody
+            self._refused = True
+            return False
         buffers = [buffer.clone() for buffer in self._model.buffers()]
         random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
         self._model.forward = self._plain
@@ -88,6 +91,11 @@ class Passes:
             torch.set_rng_state(random[0])
             torch.cuda.set_rng_state_all(random[1])
         return not self._refused
+
+
+def _hooked(layer: nn.Module) -> bool:
+    """Whether somebody listens to a layer, as recipes do that send factors."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
 
 
 def _kind(x: Tensor) -> tuple[Any, ...]:
