@@ -52,13 +52,9 @@ AUGMENTS: dict[AugmentName, Augment | None] = {"none": None, "shift": shift, "cr
 
 def _window(padded: Tensor, column_BW: Tensor, height: int, random: torch.Generator | None) -> Tensor:
     """Of every padded image, these columns and as many rows as it had, both from a place of its own."""
-    batch, channels, tall, _ = padded.shape
-    device = padded.device
-    down_B, right_B = torch.randint(tall - height + 1, (2, batch, 1), generator=random, device=device)
-    row_BH = torch.arange(height, device=device) + down_B
-    image_B = torch.arange(batch, device=device)
-    channel_C = torch.arange(channels, device=device)
-    moved_BW = column_BW + right_B
-    return padded[
-        image_B[:, None, None, None], channel_C[:, None, None], row_BH[:, None, :, None], moved_BW[:, None, None, :]
-    ]
+    batch, channels, tall, wide = padded.shape
+    down_B1, right_B1 = torch.randint(tall - height + 1, (2, batch, 1), generator=random, device=padded.device)
+    row_BH = torch.arange(height, device=padded.device) + down_B1
+    place_BHW = row_BH[:, :, None] * wide + (column_BW + right_B1)[:, None]
+    picked = padded.flatten(2).gather(2, place_BHW.view(batch, 1, -1).expand(-1, channels, -1))
+    return picked.view(batch, channels, height, -1)
