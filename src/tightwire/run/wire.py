@@ -97,7 +97,7 @@ class Wire:
     def step(self, loss: Tensor | float | None = None) -> None:
         """Exchange, step the optimizer, clear the gradients. ``loss`` is only recorded."""
         self._require_open()
-        self._worker.step(None if loss is None else float(loss))
+        self._worker.step(loss)
         self._drawn.clear()
         self._worker.batch_weight = 1.0
 

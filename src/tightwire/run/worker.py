@@ -20,7 +20,7 @@ from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tightwire.algebra.link import Link, Pending
 from tightwire.algebra.recipe import AnyRecipe, changes_at
@@ -187,9 +187,8 @@ class Worker:
 
     # ── the step ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def step(self, loss: float | None = None) -> None:
-        """Exchange, optimize, exchange what is sent after the local step, clear, tick."""
-        assert self.launcher is not None
+    def step(self, loss: Tensor | float | None = None) -> None:
+        """Exchange, optimize, exchange what is sent after the local step, clear, tick; only then is the loss read."""
         if not self._exchanged and self.scaling.overflowed(self.tensors.values(), self.shares_gradients()):
             self.emit(event.Skipped, reason="a gradient overflowed on some rank; the loss scale is lowered")
         else:
@@ -201,6 +200,7 @@ class Worker:
         for tensor in self.tensors.values():
             tensor.grad = None
         self.ledger.stepped(self._dense_nbytes)
+        loss = loss if loss is None else float(loss)
         self.emit(event.Stepped, loss=loss, tx_bytes=self.ledger.tx_bytes, rx_bytes=self.ledger.rx_bytes)
         self._tick()
 
