@@ -105,6 +105,11 @@ class Spec:
         """Elements of all segments."""
         return sum(segment.numel for segment in self.segments)
 
+    @cached_property
+    def places(self) -> dict[str, Segment]:
+        """Segments by the names that state is stored under."""
+        return {segment.key: segment for segment in self.segments}
+
     @property
     def nbytes(self) -> int:
         """Bytes of the uncompressed bucket."""
@@ -118,9 +123,16 @@ class Spec:
         >>> [(start, spec.numel) for start, spec in Spec.pack([("w", (3, 4)), ("b", (2,))]).cut(2)]
         [(0, 8), (8, 6)]
         """
-        ends = self._row_ends()
-        edges = [0] + [ends[bisect_left(ends, -(-self.numel * k // pieces))] for k in range(1, pieces)] + [self.numel]
-        return tuple((lo, self._between(lo, hi)) for lo, hi in pairwise(edges))
+        if pieces not in self._cuts:
+            ends = self._row_ends()
+            inner = [ends[bisect_left(ends, -(-self.numel * k // pieces))] for k in range(1, pieces)]
+            edges = [0, *inner, self.numel]
+            self._cuts[pieces] = tuple((lo, self._between(lo, hi)) for lo, hi in pairwise(edges))
+        return self._cuts[pieces]
+
+    @cached_property
+    def _cuts(self) -> dict[int, tuple[tuple[int, Spec], ...]]:
+        return {}  # made once: every step asks, and what is kept for a layout is found by it
 
     def _row_ends(self) -> list[int]:
         ends = [0]
@@ -183,7 +195,7 @@ class Bucket(Mapping[str, Tensor]):
         self.spec = spec
         self.aside: dict[str, Outer] = {}
         self.loose: dict[str, tuple[Tensor, float]] = {}
-        self._places = {segment.key: segment for segment in spec.segments}
+        self._places = spec.places
         self._views: dict[str, Tensor] = {}  # made once: a step asks for each twice
         self.few: Few | None = None
         self.may_be_few = False
