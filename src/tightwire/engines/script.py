@@ -77,8 +77,8 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
 def _passes(config: RunConfig, model: torch.nn.Module, link: str, stages: int) -> AbstractContextManager[Any]:
     """Recorded where that is faster and safe: many short passes of our own networks, nothing sent meanwhile."""
     ours = ":" not in config.model and config.data != "text"
-    apart = config.device == "cuda" and link == IN_PROCESS and stages == 1
-    return recorded(model) if apart and ours else nullcontext()
+    in_turns = config.device == "cuda" and link == IN_PROCESS and stages == 1
+    return recorded(model) if in_turns and ours else nullcontext()
 
 
 def _sink(config: RunConfig, rank: int) -> Sink:

@@ -1,4 +1,4 @@
-"""Gradients as they become ready: into their bucket, and onto the wire in bucket order while backward still runs.
+"""Gradients as they become ready: a bucket is filled when all of its are, and sent while backward still runs.
 
     backward:   grad of fc3 ready ─▶ hook ─▶ bucket 0 complete ─▶ launched
                 grad of fc2 ready ─▶ hook ─▶ bucket 1 …           (exchange of bucket 0 under way)
