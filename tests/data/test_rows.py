@@ -55,3 +55,25 @@ def test_indices_end_where_they_should() -> None:
 def test_samples_travel_to_the_processes_of_a_loader() -> None:
     copy = pickle.loads(pickle.dumps(SAMPLES))
     assert torch.equal(copy.batch(torch.arange(10))[0], SAMPLES.batch(torch.arange(10))[0])
+
+
+def test_samples_on_another_device_are_picked_and_normalised_there_and_their_labels_stay_for_those_who_look() -> None:
+    far = SAMPLES.on("meta")
+    x_B, y_B = far.batch(torch.tensor([1, 5, 5]))
+    assert (x_B.shape, x_B.dtype, x_B.device.type, y_B.device.type) == ((3, 4), torch.float32, "meta", "meta")
+    assert far.labels is SAMPLES.labels and SAMPLES.x.device.type == "cpu"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_picks_the_same_and_draws_its_own() -> None:
+    near = SAMPLES.on("cuda")
+    for one, other in zip(near.batch(torch.tensor([3, 0])), SAMPLES.batch(torch.tensor([3, 0])), strict=True):
+        assert one.is_cuda and torch.equal(one.cpu(), other)
+    images = Samples(torch.arange(3 * 64, dtype=torch.uint8).view(1, 3, 8, 8), torch.zeros(1).long(),
+                     augment="crop-flip").on("cuda")  # fmt: skip
+    found = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        found.append(images.batch(torch.zeros(32).long())[0].cpu())
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tests.data.test_cifar import cifar_binary, cifar_files
-from tightwire.data.rows import Rows
+from tightwire.data.rows import Rows, Samples
+from tightwire.engines import workload
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.engines.workload import draw_apart, make_workload
 
@@ -43,3 +44,17 @@ def test_workers_start_alike_and_draw_apart() -> None:
         drawn.append(torch.rand(4))
     assert all(torch.equal(weights[0], other) for other in weights)
     assert torch.equal(drawn[0], drawn[2]) and not torch.equal(drawn[0], drawn[1])
+
+
+def test_a_small_training_set_lies_where_the_network_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def where(device: str) -> str:
+        data, model = make_workload(RunConfig(data="cifar10", data_folder=str(tmp_path), model="resnet20").but(
+            device=device))  # fmt: skip
+        assert isinstance(data.train, Samples)
+        assert next(model.parameters()).device.type == device and data.train.labels.device.type == "cpu"
+        return data.train.x.device.type
+
+    cifar_files(tmp_path, cifar_binary, ".bin")
+    assert (where("cpu"), where("meta")) == ("cpu", "meta")
+    monkeypatch.setattr(workload, "_NEAR_NBYTES", 1000)
+    assert where("meta") == "cpu"

@@ -11,10 +11,10 @@ everything stays in one message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar, Protocol
 
 import torch
@@ -22,13 +22,14 @@ from torch import Tensor
 
 from tightwire.algebra.codec import Codec, Combines, DenseSent, Encoded, Encoding, Payload, Sent, Sparse
 from tightwire.algebra.errors import PayloadError
+from tightwire.algebra.lengths import length_bytes, read_lengths
 from tightwire.algebra.tensors import Bucket, Segment, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.dense import dense
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.topk import topk
 
-_LENGTH_NBYTES = 4
+_LENGTH = torch.int32
 
 
 class Which(Protocol):
@@ -108,13 +109,13 @@ class Choose:
         framed: list[Tensor] = []
         for wire in wires:
             plain = wire.reshape(-1).view(torch.uint8)
-            framed += [torch.tensor([plain.numel()], dtype=torch.int32).view(torch.uint8).to(wire.device), plain]
+            framed += [length_bytes(plain.numel(), _LENGTH, wire.device), plain]
         del framed[-2]
         return torch.cat(framed)
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Each its own piece; all of them, or nothing."""
-        pieces = self.pieces(payload.wire.reshape(-1).view(torch.uint8))
+        (pieces,) = self.pieces([payload.wire.reshape(-1).view(torch.uint8)])
         dense_parts: list[tuple[Share, Bucket]] = []
         sparse_parts: list[tuple[Tensor, Tensor]] = []
         for number, (codec, share, wire) in enumerate(zip(self.codecs, self.shares(out.spec), pieces, strict=True)):
@@ -131,66 +132,93 @@ class Choose:
         for index_K, value_K in sparse_parts:
             out.flat.index_add_(0, index_K, value_K.to(out.flat.dtype))
 
-    def pieces(self, wire: Tensor) -> Iterator[Tensor]:
-        """The payloads that `frame` put one after another."""
-        begin = 0
+    def pieces(self, wires: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Of every message the payloads that `frame` put one after another."""
+        pieces: list[list[Tensor]] = [[] for _ in wires]
+        rests = list(wires)
         for _ in self.choices:
-            head = wire[begin : begin + _LENGTH_NBYTES]
-            length = int(head.clone().view(torch.int32)) if head.numel() == _LENGTH_NBYTES else -1
-            begin += _LENGTH_NBYTES
-            if not 0 <= length <= wire.numel() - begin:
-                raise PayloadError(f"a piece of {length} bytes in a payload of {wire.numel()}")
-            yield wire[begin : begin + length]
-            begin += length
-        yield wire[begin:]
+            lengths = read_lengths([rest[: _LENGTH.itemsize] for rest in rests], _LENGTH)
+            for number, length in enumerate(lengths):
+                rest = rests[number][_LENGTH.itemsize :]
+                if not 0 <= length <= rest.numel():
+                    raise PayloadError(f"a piece of {length} bytes in a payload of {wires[number].numel()}")
+                pieces[number].append(rest[:length])
+                rests[number] = rest[length:]
+        return [[*some, rest] for some, rest in zip(pieces, rests, strict=True)]
 
     def capacity(self, spec: Spec, at: At) -> int:
         """Everybody's, and the lengths."""
         each = [codec.capacity(share.spec, at) for codec, share in zip(self.codecs, self.shares(spec), strict=True)]
-        return sum(each) + _LENGTH_NBYTES * len(self.choices)
+        return sum(each) + _LENGTH.itemsize * len(self.choices)
 
     def shares(self, spec: Spec) -> tuple[Share, ...]:
         """Which tensors are whose."""
         return _shares(tuple(which for which, _ in self.choices), spec)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Share:
     """Some tensors of a bucket, and their layout as a bucket of their own."""
 
     segments: tuple[Segment, ...]
     spec: Spec
 
+    @cached_property
+    def stretches(self) -> tuple[tuple[int, int, int], ...]:
+        """Tensors that lie side by side here and there: where in the whole bucket, where in one's own, how long."""
+        found: list[tuple[int, int, int]] = []
+        for there, here in zip(self.segments, self.spec.segments, strict=True):
+            whole, own, numel = found[-1] if found else (-1, -1, 0)
+            if (whole + numel, own + numel) == (there.offset, here.offset):
+                found[-1] = (whole, own, numel + here.numel)
+            else:
+                found.append((there.offset, here.offset, here.numel))
+        return tuple(found)
+
     def take(self, whole: Bucket) -> Bucket:
         """A copy of one's own."""
         if len(self.segments) == len(whole.spec.segments):
             return Bucket(whole.flat, self.spec)
-        pieces = [whole.flat[s.offset : s.offset + s.numel] for s in self.segments]
+        pieces = self._of_whole(whole)
         return Bucket(torch.cat(pieces) if pieces else whole.flat[:0], self.spec)
 
     def inside(self, index_K: Tensor) -> Tensor:
         """Positions in the whole bucket, all of them one's own, as positions in one's own bucket."""
-        return _moved(index_K, self.segments, self.spec.segments)
+        return _moved(index_K, *_begins(self, index_K.device))
 
     def outside(self, index_K: Tensor) -> Tensor:
         """The reverse of `inside`."""
-        return _moved(index_K, self.spec.segments, self.segments)
+        there_S, here_S = _begins(self, index_K.device)
+        return _moved(index_K, here_S, there_S)
 
     def add_(self, whole: Bucket, mine: Bucket) -> None:
         """Whole ← whole + mine."""
-        for here, (_, flat) in zip(self.segments, mine.segments(), strict=True):
-            whole.flat[here.offset : here.offset + here.numel].add_(flat)
+        if self.stretches:
+            torch._foreach_add_(self._of_whole(whole), self._of_own(mine))
 
     def put_(self, whole: Bucket, mine: Bucket) -> None:
         """Whole ← mine, where it is one's own."""
-        for here, (_, flat) in zip(self.segments, mine.segments(), strict=True):
-            whole.flat[here.offset : here.offset + here.numel].copy_(flat)
+        if self.stretches:
+            torch._foreach_copy_(self._of_whole(whole), self._of_own(mine))
+
+    def _of_whole(self, whole: Bucket) -> list[Tensor]:
+        return [whole.flat[begin : begin + numel] for begin, _, numel in self.stretches]
+
+    def _of_own(self, mine: Bucket) -> list[Tensor]:
+        return [mine.flat[begin : begin + numel] for _, begin, numel in self.stretches]
 
 
-def _moved(index_K: Tensor, here: Sequence[Segment], there: Sequence[Segment]) -> Tensor:
+@lru_cache(maxsize=256)
+def _begins(share: Share, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where tensors with elements begin in the whole bucket, and in a bucket of their own; on the device."""
+    pairs = [(there.offset, here.offset) for there, here in zip(share.segments, share.spec.segments, strict=True)
+             if here.numel]  # fmt: skip
+    there_S, here_S = torch.tensor(pairs, dtype=torch.int64).view(-1, 2).unbind(1)
+    return there_S.contiguous().to(device), here_S.contiguous().to(device)
+
+
+def _moved(index_K: Tensor, here_S: Tensor, there_S: Tensor) -> Tensor:
     """Positions in one layout as positions in another layout of the same tensors."""
-    here_S = torch.tensor([s.offset for s in here if s.numel], device=index_K.device)
-    there_S = torch.tensor([s.offset for s in there if s.numel], device=index_K.device)
     if not here_S.numel():
         return index_K
     begin_S = torch.searchsorted(index_K, here_S)  # positions ascend: few tensors are found among many positions

@@ -75,18 +75,29 @@ class Samples(Rows):
         self.x = x
         self.labels = labels
         self._moments = moments
-        self._augment = AUGMENTS[augment]
+        self._augment: AugmentName = augment
+        self._labels = labels.to(x.device)
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def on(self, device: str | torch.device) -> Samples:
+        """The same, held on a device: there they are picked, normalised and augmented. ``labels`` stay where they are.
+
+        Images that a processor prepares one batch after another keep a GPU waiting longer than a small network does.
+        """
+        scale = None if self._moments is None else (self._moments[0].to(device), self._moments[1].to(device))
+        return Samples(self.x.to(device), self.labels, moments=scale, augment=self._augment)
+
     def batch(self, index_B: Tensor) -> Sample:
         """The inputs and labels of these samples, normalised, then augmented."""
+        index_B = index_B.to(self.x.device)
         x_B = self.x[index_B]
         if self._moments is not None:
             mean, std = self._moments
             x_B = x_B.float().sub_(mean).div_(std)
-        return (x_B if self._augment is None else self._augment(x_B, None)), self.labels[index_B]
+        augment = AUGMENTS[self._augment]
+        return (x_B if augment is None else augment(x_B, None)), self._labels[index_B]
 
 
 def labels_of(dataset: Dataset[Any]) -> Tensor:

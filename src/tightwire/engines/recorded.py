@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import set_warn_on_accumulate_grad_stream_mismatch as _warn_of_streams
+from torch.func import functional_call
 
 _BEFORE = 3  # batches as they stand
 _DEVICES = ("cuda",)
@@ -41,10 +43,9 @@ class Passes:
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._plain: Callable[[Tensor], Tensor] = model.forward
-        self._replay: Callable[[Tensor], Tensor] | None = None
+        self._replay: Callable[..., Tensor] | None = None
         self._seen = 0
         self._batch: tuple[Any, ...] = ()
-        self._weights: list[int] = []
         self._refused = False
 
     @property
@@ -61,21 +62,32 @@ class Passes:
             if self._seen <= _BEFORE or not self._record(x):
                 return self._plain(x)
         assert self._replay is not None
-        same = self._batch == _kind(x) and self._weights == _places(self._model)
-        return self._replay(x) if same else self._plain(x)
+        return self._replay(x, *self._model.parameters()) if self._batch == _kind(x) else self._plain(x)
 
     def _record(self, x: Tensor) -> bool:
-        """Record; weights and buffers stay as they are."""
+        """Record; weights and buffers stay as they are.
+
+        What is recorded reads the weights under other names: autograd has tied the weights' own gradients to the stream
+        that their hooks were set on, and a recording is made on another. Weights that lie elsewhere later are copied
+        into those of the recording, so it follows them.
+        """
         if any(_hooked(layer) for layer in self._model.modules()):  # a replay calls nobody
             self._refused = True
             return False
-        buffers = [buffer.clone() for buffer in self._model.buffers()]
-        random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
-        self._model.forward = self._plain
+        named = dict(self._model.named_parameters())
+        aliases = tuple(weight.detach().requires_grad_(weight.requires_grad) for weight in named.values())
+
+        def forward(x: Tensor, *weights: Tensor) -> Any:
+            self._model.forward = self._plain
+            try:
+                return functional_call(self._model, dict(zip(named, weights, strict=True)), (x,))
+            finally:
+                self._model.forward = self
+
         try:
-            torch.cuda.make_graphed_callables(self._model, (x.clone(),), allow_unused_input=True)
-            self._replay = self._model.forward
-            self._batch, self._weights = _kind(x), _places(self._model)
+            with _leaving_no_trace(self._model):
+                replay: Any = torch.cuda.make_graphed_callables(forward, (x.clone(), *aliases), allow_unused_input=True)
+                self._replay, self._batch = replay, _kind(x)
         except RuntimeError as error:
             self._refused = True
             first = str(error).strip().splitlines()[0]
@@ -84,13 +96,23 @@ class Passes:
                 "is slower",
                 stacklevel=2,
             )
-        finally:
-            self._model.forward = self
-            for buffer, before in zip(self._model.buffers(), buffers, strict=True):
-                buffer.copy_(before)
-            torch.set_rng_state(random[0])
-            torch.cuda.set_rng_state_all(random[1])
         return not self._refused
+
+
+@contextmanager
+def _leaving_no_trace(model: nn.Module) -> Iterator[None]:
+    """Passes inside change neither buffers nor the random numbers that follow."""
+    buffers = [buffer.clone() for buffer in model.buffers()]
+    random = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+    _warn_of_streams(False)  # torch records beside the stream that it has tried on, and would warn of it
+    try:
+        yield
+    finally:
+        _warn_of_streams(True)
+        for buffer, before in zip(model.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+        torch.set_rng_state(random[0])
+        torch.cuda.set_rng_state_all(random[1])
 
 
 def _hooked(layer: nn.Module) -> bool:
@@ -100,8 +122,3 @@ def _hooked(layer: nn.Module) -> bool:
 
 def _kind(x: Tensor) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.device, x.requires_grad
-
-
-def _places(model: nn.Module) -> list[int]:
-    """Where the weights lie: a recording reads and writes the memory that it was made with."""
-    return [tensor.data_ptr() for tensor in model.parameters()]

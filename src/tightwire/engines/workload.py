@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from tightwire import data as workloads
 from tightwire import models
 from tightwire.algebra.world import At, World
 from tightwire.data import Data, OwnShards, shards
-from tightwire.data.rows import Rows
+from tightwire.data.rows import Rows, Samples
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import Start
+
+_NEAR_NBYTES = 1 << 30  # a training set that a GPU holds beside the network
 
 
 def make_workload(config: RunConfig) -> tuple[Data, nn.Module]:
@@ -34,7 +37,15 @@ def make_workload(config: RunConfig) -> tuple[Data, nn.Module]:
     data = workloads.load(config.data, config.data_folder, **options)
     torch.manual_seed(config.seed)
     model = models.make(config.model, inputs=data.inputs, classes=data.classes)
-    return data, model.to(config.device)
+    return _near(data, config.device), model.to(config.device)
+
+
+def _near(data: Data, device: str) -> Data:
+    """A small training set lies where the network does."""
+    train = data.train
+    if device == "cpu" or not isinstance(train, Samples) or train.x.nbytes > _NEAR_NBYTES:
+        return data
+    return replace(data, train=train.on(device))
 
 
 def draw_apart(config: RunConfig, rank: int) -> None:

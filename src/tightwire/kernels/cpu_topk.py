@@ -169,7 +169,7 @@ class FusedTopK:
         wires = [payload.wire for payload in payloads]
         whole = None if vectors is None else Bucket.zeros(vectors.spec)
         if whole is not None and isinstance(self.codec, Choose):
-            pieces = [tuple(self.codec.pieces(wire)) for wire in wires]
+            pieces = self.codec.pieces(wires)
             for small, _ in pieces:
                 self.codec.choices[0][1].decode_(whole, Payload(small.clone()), {}, at)
             wires = [wire for _, wire in pieces]

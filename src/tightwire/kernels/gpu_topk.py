@@ -180,7 +180,7 @@ class FusedTopKGpu:
         kernel = compiled("triton", "adding up sparse gradients on the GPU", "topk")
         plain = (top.values, top.positions(at)) == ("float32", "16bit") and x.spec.dtype == torch.float32
         vectors, rest = shares_of(self.codec, x.spec)
-        pieces = [self._pieces(payload.wire) for payload in payloads]
+        pieces = self._pieces([payload.wire for payload in payloads])
         if kernel is None or not plain or any(selected.numel() % 6 for _, selected in pieces):
             Composed(self.memory, self.codec).expand_(x, payloads, kept, at)
             return
@@ -193,12 +193,11 @@ class FusedTopKGpu:
         if int(astray):
             raise PayloadError(f"gaps lead to a position beyond a bucket of {rest.spec.numel} elements")
 
-    def _pieces(self, wire: Tensor) -> tuple[Tensor, Tensor]:
-        """A payload's vectors and what was selected."""
+    def _pieces(self, wires: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """Every payload's vectors, and what was selected."""
         if isinstance(self.codec, TopK):
-            return wire[:0], wire
-        small, selected = self.codec.pieces(wire)
-        return small, selected
+            return [(wire[:0], wire) for wire in wires]
+        return [(small, selected) for small, selected in self.codec.pieces(wires)]
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Keep what was not sent."""

@@ -19,10 +19,12 @@ from torch import Tensor
 
 from tightwire.algebra.errors import PayloadError, PeerTimeout
 from tightwire.algebra.exchange import Transfer, part_edges
+from tightwire.algebra.lengths import length_bytes, read_lengths
 from tightwire.algebra.link import Pending, Port
 
 R = TypeVar("R")
-_FRAME_NBYTES = 8  # a payload of varying length is preceded by that length
+_LENGTH = torch.int64  # a payload of varying length is preceded by that length
+_FRAME_NBYTES = _LENGTH.itemsize
 
 
 @dataclass
@@ -129,8 +131,8 @@ def carry(
         yield
         for pending in (*receives, *sends):  # who waits for the last to come finds the rest done
             route.wait(pending, number)
-        for t, buffer in zip(incoming, buffers, strict=True):
-            end = _FRAME_NBYTES + _length(buffer)  # once: on a GPU every look waits for it
+        for t, buffer, length in zip(incoming, buffers, _lengths(buffers), strict=True):
+            end = _FRAME_NBYTES + length
             frames[t.lo] = buffer if route.port.exact else buffer[:end]
             slots[t.lo] = buffer[_FRAME_NBYTES:end]
         moved.tx += sum(frames[t.lo].nbytes for t in outgoing)
@@ -152,13 +154,14 @@ def ended(steps: Generator[None, None, R]) -> R:
 def _frame(payload: Tensor, capacity: int, exact: bool) -> Tensor:
     data = payload.contiguous().view(torch.uint8)
     assert data.numel() <= capacity, (data.numel(), capacity)
-    length = torch.tensor([data.numel()], dtype=torch.int64, device=data.device).view(torch.uint8)
+    length = length_bytes(data.numel(), _LENGTH, data.device)
     padding = data.new_zeros(capacity - data.numel() if exact else 0)
     return torch.cat([length, data, padding])
 
 
-def _length(frame: Tensor) -> int:
-    length = int(frame[:_FRAME_NBYTES].view(torch.int64))
-    if not 0 <= length <= frame.numel() - _FRAME_NBYTES:
-        raise PayloadError(f"a message claims {length} bytes where at most {frame.numel() - _FRAME_NBYTES} fit")
-    return length
+def _lengths(frames: Sequence[Tensor]) -> list[int]:
+    lengths = read_lengths([frame[:_FRAME_NBYTES] for frame in frames], _LENGTH)
+    for length, frame in zip(lengths, frames, strict=True):
+        if not 0 <= length <= frame.numel() - _FRAME_NBYTES:
+            raise PayloadError(f"a message claims {length} bytes where at most {frame.numel() - _FRAME_NBYTES} fit")
+    return lengths
