@@ -42,12 +42,15 @@ def contest(rounds: int, slow_rounds: int) -> dict[str, Any]:
 
     fast: dict[str, Callable[[], None]] = {"compute": compute}
     wires = []
-    for name, recipe in {"dgc": dgc(), "dgc, log8 and rice": dgc(values="log8", gaps="rice")}.items():
+    for name, recipe in {
+        "dgc": dgc(momentum=0.9),
+        "dgc, log8 and rice": dgc(momentum=0.9, values="log8", gaps="rice"),
+    }.items():
         fast[name], wire = ours(recipe, x, y)
         wires.append(wire)
     fast["DDP, PowerSGD rank 1"] = theirs(x, y, "powersgd")
     slow = {"compute": compute, "DDP": theirs(x, y, "none"), "DDP, fp16": theirs(x, y, "fp16")}
-    slow["dgc, warm-up at 0.25"], wire = ours(dgc(WARM_UP), x, y)
+    slow["dgc, warm-up at 0.25"], wire = ours(dgc(WARM_UP, momentum=0.9), x, y)
     seconds = interleaved(fast, rounds, steps=4)
     slow_seconds = interleaved(slow, slow_rounds, steps=1)
     figures = {name: ratio(seconds, name, "compute") for name in fast if name != "compute"}

@@ -157,7 +157,7 @@ def test_an_illegal_mixture_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, "train", "--recipe", "dgc", "--momentum", "0.9", "--epochs", "1") == 2
     said = capfd.readouterr().err
-    assert "momentum twice" in said and "Traceback" not in said
+    assert "momentum of 0.9 would repeat" in said and "Traceback" not in said
 
 
 def test_a_damaged_data_file_is_one_sentence(

@@ -156,7 +156,7 @@ def test_a_run_goes_on_with_fewer_workers(tmp_path: Path) -> None:
 
 
 def test_user_errors_come_back_as_sentences(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match="momentum twice"):
+    with pytest.raises(RunFailed, match=r"momentum of 0\.9 would repeat"):
         run(config(tmp_path / "a", recipe="dgc", momentum=0.9))
     with pytest.raises(ConfigError, match="--workers 2"):
         run(config(tmp_path / "b", recipe="layerwise"))

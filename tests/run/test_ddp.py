@@ -253,7 +253,7 @@ def refused(kind: str) -> str:
             case "momentum":
                 model = network()
                 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-                ddp_hook(dgc(), model=DistributedDataParallel(model), optimizer=optimizer)
+                ddp_hook(dgc(momentum=0.9), model=DistributedDataParallel(model), optimizer=optimizer)
             case "group":
                 groups = [dist.new_group([0]), dist.new_group([1])]
                 ddp_hook(sync_sgd(), model=DistributedDataParallel(network(), process_group=groups[rank]))

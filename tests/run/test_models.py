@@ -114,7 +114,14 @@ def test_a_model_of_everything_trains_over_gloo() -> None:
 def test_dgc_and_adam_are_refused_with_a_remedy() -> None:
     model = Everything()
     with pytest.raises(JoinError, match=r"momentum twice: dgc.* 0\.9 .* AdamW has 0\.9 .*momentum=0"):
-        join(dgc(), model, torch.optim.AdamW(model.parameters()))
+        join(dgc(momentum=0.9), model, torch.optim.AdamW(model.parameters()))
+
+
+def test_momentum_behind_gradients_that_come_late_is_refused_with_a_remedy() -> None:
+    model = Everything()
+    with pytest.raises(JoinError, match=r"dgc sends most gradients late, and SGD's momentum of 0\.9 .* top-k"):
+        join(dgc(), model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    join(dgc(), model, torch.optim.AdamW(model.parameters())).close()
 
 
 def test_a_split_of_a_model_that_is_not_sequential_is_refused() -> None:

@@ -4,7 +4,8 @@
     value = r + g;   r ← value − (1/P)·Σ_k sent_k            against="received"
 
 Both conserve the sum over workers of what was given. The first is Seide et al. 2014 and everybody since; the second is
-PowerSGD's, whose error is taken against the reconstruction that all workers received.
+PowerSGD's, whose error is taken against the reconstruction that all workers received. What waits for long is not to be
+repeated when it arrives: ``alone`` refuses optimizers with a momentum of their own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Residual:
     """Keep the rest and send it later."""
 
     against: Literal["sent", "received"] = "sent"
+    alone: bool = False
     keeps: ClassVar[bool] = True
     momentum: ClassVar[float] = 0.0
 
@@ -60,9 +62,9 @@ class Residual:
         return state["residual"]
 
 
-def residual(against: Literal["sent", "received"] = "sent") -> Residual:
-    """Error feedback."""
-    return Residual(against)
+def residual(against: Literal["sent", "received"] = "sent", *, alone: bool = False) -> Residual:
+    """Error feedback; ``alone``, without momentum beside it."""
+    return Residual(against, alone)
 
 
 examples = (residual(), residual("received"))

@@ -4,7 +4,7 @@
 
 Aji, Heafield: Sparse Communication for Distributed Gradient Descent. EMNLP 2017, arXiv 1704.05021; convergence: Stich,
 Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv 1809.07599.
-Your optimizer's momentum acts on what arrives. `dgc` accumulates velocity instead, for higher sparsity.
+Your optimizer's momentum acts on what arrives. `dgc` allows none, for higher sparsity.
 """
 
 from __future__ import annotations

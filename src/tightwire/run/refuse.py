@@ -13,6 +13,7 @@ from tightwire.algebra.recipe import AnyRecipe, Recipe, leaves
 from tightwire.algebra.rule import Sets
 from tightwire.algebra.tensors import canonical
 from tightwire.algebra.world import World
+from tightwire.memories.residual import Residual
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -74,6 +75,13 @@ def _check_momentum(recipe: Recipe, optimizer: torch.optim.Optimizer) -> None:
             f"{recipe.name} sets the {missing[0]} of your optimizer, and {type(optimizer).__name__} has none; use SGD"
         )
     own = _momentum(optimizer)
+    repeated = max(float(group.get("momentum") or 0.0) for group in optimizer.param_groups)
+    if repeated and isinstance(recipe.up[0], Residual) and recipe.up[0].alone:
+        raise JoinError(
+            f"{recipe.name} sends most gradients late, and {type(optimizer).__name__}'s momentum of {repeated:g} would "
+            "repeat them; build the optimizer without momentum and with a larger rate, or use the recipe top-k, which "
+            "is for optimizers with momentum"
+        )
     where = {"in its memory": recipe.up[0].momentum, "in the seat of your optimizer": fixed.get("momentum", 0.0)}
     for place, carried in where.items():
         if carried and own:
