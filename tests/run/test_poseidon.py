@@ -11,7 +11,7 @@ from tightwire.algebra.grain import Grain, bucket, tensor
 from tightwire.algebra.recipe import AnyRecipe, forever, phases
 from tightwire.codecs.factors import Scheme
 from tightwire.exchanges.allreduce import ring
-from tightwire.recipes import dgc, poseidon, sync_sgd
+from tightwire.recipes import poseidon, sync_sgd, top_k
 from tightwire.run.join import join
 from tightwire.run.together import together
 from tightwire.run.wire import Wire
@@ -152,10 +152,10 @@ def test_weights_that_have_no_factors_go_densely(clip: bool, accumulate: bool) -
 
 def test_it_can_follow_a_phase_that_owes() -> None:
     def one(rank: int) -> dict[str, Tensor]:
-        return train(phases((2, dgc(0.1, momentum=0.0)), (forever, poseidon("factors"))), 4)[0]
+        return train(phases((2, top_k(0.1)), (forever, poseidon("factors"))), 4)[0]
 
     def other(rank: int) -> dict[str, Tensor]:
-        return train(phases((2, dgc(0.1, momentum=0.0)), (forever, sync_sgd())), 4)[0]
+        return train(phases((2, top_k(0.1)), (forever, sync_sgd())), 4)[0]
 
     close(together(2, one)[0], together(2, other)[0])
 
