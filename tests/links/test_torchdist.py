@@ -27,9 +27,9 @@ RECIPES: dict[str, tuple[AnyRecipe, int]] = {
     "post-local-sgd": (post_local_sgd(5, first=sync_sgd(ring())), 2),
     "one-bit": (one_bit(), 3),
     "powersgd": (powersgd(exchange=ring()), 3),
-    "dgc": (dgc(0.05), 3),
+    "dgc": (dgc(0.05, momentum=0.9), 3),
     "dgc in several messages": (dgc(0.05).but(grain=tensor(), exchange=gather("as_encoded")), 3),  # type: ignore[union-attr]
-    "dgc in tiers": (dgc(0.05, hosts="tiers", by=groups_of(2)), 4),
+    "dgc in tiers": (dgc(0.05, momentum=0.9, hosts="tiers", by=groups_of(2)), 4),
     "layerwise": (layerwise(2), 2),
 }
 

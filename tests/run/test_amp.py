@@ -13,7 +13,7 @@ from tightwire.run.together import together
 from tightwire.telemetry import event
 from tightwire.telemetry.sinks import Memory
 
-RECIPES: list[AnyRecipe] = [sync_sgd(), one_bit(), powersgd(), dgc(0.5), local_sgd(2)]
+RECIPES: list[AnyRecipe] = [sync_sgd(), one_bit(), powersgd(), dgc(0.5, momentum=0.9), local_sgd(2)]
 
 
 def run(recipe: AnyRecipe, rank: int, scale: float | None, steps: int = 4) -> Tensor:
@@ -63,7 +63,7 @@ def overflow_on_one_rank(recipe: AnyRecipe, rank: int) -> tuple[list[Tensor], li
     return owed, [p.detach() for p in model.parameters()], scaler.get_scale(), skipped
 
 
-@pytest.mark.parametrize("recipe", [sync_sgd(), one_bit(), dgc(0.3)], ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [sync_sgd(), one_bit(), dgc(0.3, momentum=0.9)], ids=lambda r: r.name)
 def test_an_overflow_on_one_rank_skips_the_step_on_all(recipe: AnyRecipe) -> None:
     results = together(2, lambda rank: overflow_on_one_rank(recipe, rank))
     for _, weights, scale, skipped in results:

@@ -120,7 +120,7 @@ def test_tiers_equal_flat_when_everything_is_sent() -> None:
 
 
 def test_only_the_first_of_a_group_speaks_between_groups() -> None:
-    results = together(4, lambda rank: run(dgc(0.05, hosts="tiers", by=groups_of(2)), rank, 4))
+    results = together(4, lambda rank: run(dgc(0.05, momentum=0.9, hosts="tiers", by=groups_of(2)), rank, 4))
     sent = [sum(tx.values()) for _, tx in results]
     assert sent[0] == sent[2] > sent[1] == sent[3]
     for weights, _ in results:
@@ -128,8 +128,8 @@ def test_only_the_first_of_a_group_speaks_between_groups() -> None:
 
 
 def test_tiers_find_hosts_by_themselves() -> None:
-    by_host = together(4, lambda rank: run(dgc(0.05, hosts="tiers"), rank, 4), hosts=(0, 0, 1, 1))
-    by_hand = together(4, lambda rank: run(dgc(0.05, hosts="tiers", by=groups_of(2)), rank, 4))
+    by_host = together(4, lambda rank: run(dgc(0.05, momentum=0.9, hosts="tiers"), rank, 4), hosts=(0, 0, 1, 1))
+    by_hand = together(4, lambda rank: run(dgc(0.05, momentum=0.9, hosts="tiers", by=groups_of(2)), rank, 4))
     assert torch.equal(by_host[0][0], by_hand[0][0])
 
 

@@ -40,7 +40,7 @@ RECIPES: dict[str, AnyRecipe] = {
     "dgc, then dense": phases((4, dgc(0.05, momentum=0.0)), (forever, sync_sgd(ring()))),
     "poseidon": poseidon(),
     "factors only": poseidon("factors"),
-    "dgc in tiers": dgc(0.1, hosts="tiers", by=groups_of(2)),
+    "dgc in tiers": dgc(0.1, momentum=0.9, hosts="tiers", by=groups_of(2)),
 }
 
 

@@ -50,7 +50,7 @@ RECIPES: dict[str, tuple[AnyRecipe, int]] = {
     "one-bit": (one_bit(), 3),
     "powersgd": (powersgd(exchange=ring()), 3),
     "poseidon": (poseidon("factors", exchange=ring()), 3),
-    "dgc": (dgc(0.1), 3),
+    "dgc": (dgc(0.1, momentum=0.9), 3),
     "dgc in tiers": (dgc(0.1, hosts="tiers", by=groups_of(2)), 4),
     "layerwise": (layerwise(2), 2),
     "layerwise, foretold, in halves": (layerwise(2, compensation="both").but(codec=half()), 2),
@@ -161,7 +161,7 @@ def test_half_precision_with_a_scaler() -> None:
         model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 4)).cuda()
         scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
         losses = []
-        with join(dgc(0.1), model, torch.optim.SGD(model.parameters(), lr=0.05), scaler=scaler) as wire:
+        with join(dgc(0.1, momentum=0.9), model, torch.optim.SGD(model.parameters(), lr=0.05), scaler=scaler) as wire:
             for x, y in batches("mlp", 40):
                 with torch.autocast("cuda", torch.float16):
                     loss = F.mse_loss(model(x.cuda()).float(), y.cuda())

@@ -81,7 +81,9 @@ def test_gaps_that_lead_astray_are_refused() -> None:
         kernel.expand_(Bucket.zeros(SPEC), [Payload(wire)], kernel.init(SPEC), At())
 
 
-@pytest.mark.parametrize("recipe", [sync_sgd(ring()), dgc(0.01), one_bit()], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize(
+    "recipe", [sync_sgd(ring()), dgc(0.01, momentum=0.9), one_bit()], ids=lambda recipe: recipe.name
+)
 def test_streams_do_not_overtake_each_other(recipe: AnyRecipe) -> None:
     """Workers in one process have streams of their own; with large tensors a missing wait shows."""
     first, second = (weights_after(40, recipe, workers=4, inputs=1500, hidden=3000, outputs=1500) for _ in range(2))

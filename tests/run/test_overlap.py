@@ -18,7 +18,7 @@ pytestmark = pytest.mark.processes
 RECIPES = {
     "native": sync_sgd(grain=tensor()),
     "executor": sync_sgd(ring(), grain=tensor()),
-    "dgc": dgc(0.05).but(grain=tensor()),  # type: ignore[union-attr]
+    "dgc": dgc(0.05, momentum=0.9).but(grain=tensor()),  # type: ignore[union-attr]
     "powersgd": powersgd(exchange=ring()).but(grain=tensor()),  # type: ignore[union-attr]
 }
 

@@ -164,7 +164,7 @@ class Share:
     spec: Spec
 
     @cached_property
-    def stretches(self) -> tuple[tuple[int, int, int], ...]:
+    def spans(self) -> tuple[tuple[int, int, int], ...]:
         """Tensors that lie side by side here and there: where in the whole bucket, where in one's own, how long."""
         found: list[tuple[int, int, int]] = []
         for there, here in zip(self.segments, self.spec.segments, strict=True):
@@ -193,19 +193,19 @@ class Share:
 
     def add_(self, whole: Bucket, mine: Bucket) -> None:
         """Whole ← whole + mine."""
-        if self.stretches:
+        if self.spans:
             torch._foreach_add_(self._of_whole(whole), self._of_own(mine))
 
     def put_(self, whole: Bucket, mine: Bucket) -> None:
         """Whole ← mine, where it is one's own."""
-        if self.stretches:
+        if self.spans:
             torch._foreach_copy_(self._of_whole(whole), self._of_own(mine))
 
     def _of_whole(self, whole: Bucket) -> list[Tensor]:
-        return [whole.flat[begin : begin + numel] for begin, _, numel in self.stretches]
+        return [whole.flat[begin : begin + numel] for begin, _, numel in self.spans]
 
     def _of_own(self, mine: Bucket) -> list[Tensor]:
-        return [mine.flat[begin : begin + numel] for _, begin, numel in self.stretches]
+        return [mine.flat[begin : begin + numel] for _, begin, numel in self.spans]
 
 
 @lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ from torch import Tensor
 from tightwire.algebra.codec import Combines, Encoded, Payload, SparseSent, one_round
 from tightwire.algebra.errors import PayloadError, RecipeError
 from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.lengths import length_bytes, read_lengths
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
@@ -29,7 +30,8 @@ from tightwire.codecs.topk import largest
 
 Gaps = Literal["words", "rice"]
 _WORD_NBYTES = 4
-_COUNT_NBYTES = 4  # a Rice-coded payload says how many it holds
+_COUNT = torch.int32
+_COUNT_NBYTES = _COUNT.itemsize  # a Rice-coded payload says how many it holds
 _MOST_NUMEL = 1 << 31
 
 
@@ -104,12 +106,12 @@ class Threshold:
     def _write(self, index_K: Tensor, negative_K: Tensor, numel: int) -> Tensor:
         if self.gaps == "words":
             return (index_K << 1 | negative_K).to(torch.int32).view(torch.uint8)
-        count = torch.tensor([index_K.numel()], dtype=torch.int32).view(torch.uint8).to(index_K.device)
+        count = length_bytes(index_K.numel(), _COUNT, index_K.device)
         return torch.cat([count, pack_bits(negative_K), rice_from_index(index_K, numel)])
 
     def _read(self, wire: Tensor, numel: int) -> tuple[Tensor, Tensor]:
         if self.gaps == "rice":
-            count = int(wire[:_COUNT_NBYTES].clone().view(torch.int32)) if wire.numel() >= _COUNT_NBYTES else -1
+            (count,) = read_lengths([wire[:_COUNT_NBYTES]], _COUNT)
             end = _COUNT_NBYTES - (-count // 8)
             if not 0 <= count <= numel or end > wire.numel() or (count == 0 and wire.numel() > end):
                 raise PayloadError(f"a threshold payload of {wire.numel()} bytes cannot hold {count} elements")

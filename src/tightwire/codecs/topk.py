@@ -23,6 +23,7 @@ from torch import Tensor
 from tightwire.algebra.codec import Combines, Encoded, Payload, SparseSent, one_round
 from tightwire.algebra.errors import PayloadError, RecipeError
 from tightwire.algebra.knob import Knob, value_at
+from tightwire.algebra.lengths import length_bytes, read_lengths
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import gaps_from_index, index_from_gaps, most_gaps, pack_bits, unpack_bits
@@ -31,7 +32,8 @@ from tightwire.codecs.rice import index_from_rice, most_rice, rice_from_index
 
 Gaps = Literal["16bit", "rice"]
 Positions = Literal["16bit", "rice", "bits"]
-COUNT_NBYTES = 4  # a Rice-coded payload says how many it holds
+_COUNT = torch.int32  # a Rice-coded payload says how many it holds
+COUNT_NBYTES = _COUNT.itemsize
 _BITS_FROM = 1 / 16  # the density from which on a bit for every place is less than 16 for every element
 _SAMPLED_FROM = 1 << 16  # elements; smaller tensors are selected at once
 _SAMPLE = 1 << 13
@@ -86,7 +88,7 @@ class TopK:
             kept_N = torch.zeros(spec.numel, dtype=torch.bool, device=index_K.device)
             kept_N[index_K] = True
             return torch.cat([value_bytes, pack_bits(kept_N)]), rounded_K
-        count = torch.tensor([index_K.numel()], dtype=torch.int32).view(torch.uint8).to(index_K.device)
+        count = length_bytes(index_K.numel(), _COUNT, index_K.device)
         return torch.cat([count, value_bytes, rice_from_index(index_K, spec.numel)]), rounded_K
 
     def _write_gaps(self, index_K: Tensor, value_K: Tensor, spec: Spec) -> tuple[Tensor, Tensor]:
@@ -119,7 +121,7 @@ class TopK:
         """Where the values of a payload begin and end, and how many they are; refuses what cannot be one."""
         levels, how = Levels(self.values, len(spec.segments)), self.positions(at)
         if how == "rice":
-            count = int(wire[:COUNT_NBYTES].clone().view(torch.int32)) if wire.numel() >= COUNT_NBYTES else -1
+            (count,) = read_lengths([wire[:COUNT_NBYTES]], _COUNT)
             begin, end = COUNT_NBYTES, COUNT_NBYTES + levels.nbytes(max(0, count))
             if not 0 <= count <= spec.numel or end > wire.numel():
                 raise PayloadError(f"a top-k payload of {wire.numel()} bytes cannot hold {count} elements")

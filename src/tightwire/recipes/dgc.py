@@ -96,13 +96,13 @@ entry = RecipeEntry(
     laws=(
         Equals("density 1 is plain SGD", Case(dgc(1.0), 3), Case(sync_sgd(), 3), within=1e-6),
         Equals(
-            "density 1 without masking is momentum SGD",
+            "density 1 with momentum, without masking, is momentum SGD",
             Case(dgc(1.0, momentum=0.9, masking="off"), 3),
             Case(sync_sgd(), 3, momentum=0.9),
             within=1e-5,
         ),
         Equals(
-            "density 1 with masking is plain SGD on matrices",
+            "density 1 with momentum and masking is plain SGD on matrices",
             Case(dgc(1.0, momentum=0.9), 2, problem="narrow"),
             Case(sync_sgd(), 2, problem="narrow"),
             within=1e-6,
@@ -113,7 +113,7 @@ entry = RecipeEntry(
             Case(dgc(0.1), 3),
         ),
         Equals(
-            "in two tiers, density 1 without masking is momentum SGD",
+            "in two tiers, density 1 with momentum, without masking, is momentum SGD",
             Case(dgc(1.0, momentum=0.9, masking="off", hosts="tiers", by=groups_of(2)), 4),
             Case(sync_sgd(), 4, momentum=0.9),
             within=1e-5,
