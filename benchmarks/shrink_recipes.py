@@ -69,9 +69,9 @@ def _cifar(density: float, *, centroids: int = 16, bit_cost: float = 0.01) -> Pl
 # VGG-16 on images of 32 pixels: its last layers see 2 × 2 positions and can do with few of their filters (Louizos,
 # Ullrich, Welling: Bayesian Compression for Deep Learning. NIPS 2017), where relative magnitudes would keep most there.
 _VGG = {
-    "0.weight": 0.70, "3.weight": 0.45, "7.weight": 0.45, "10.weight": 0.38, "14.weight": 0.27, "17.weight": 0.20,
-    "20.weight": 0.14, "24.weight": 0.08, "27.weight": 0.05, "30.weight": 0.04, "34.weight": 0.018,
-    "37.weight": 0.018, "40.weight": 0.018, "45.weight": 0.10, "48.weight": 0.50,
+    "0.weight": 0.70, "3.weight": 0.50, "7.weight": 0.50, "10.weight": 0.43, "14.weight": 0.30, "17.weight": 0.225,
+    "20.weight": 0.157, "24.weight": 0.09, "27.weight": 0.056, "30.weight": 0.045, "34.weight": 0.020,
+    "37.weight": 0.020, "40.weight": 0.020, "45.weight": 0.11, "48.weight": 0.50,
 }  # fmt: skip
 
 
@@ -92,8 +92,8 @@ RECIPES: dict[str, Recipe] = {
     ),
     "vgg16": Recipe(
         "vgg16", "cifar10", replace(_CIFAR, lr=0.1),
-        {"ours": replace(_cifar(0.06, centroids=32, bit_cost=0.004), layers=_VGG,
-                         retrain=replace(_CIFAR_PRUNE, epochs=160), polish=replace(_CIFAR_POLISH, epochs=25))},
+        {"ours": replace(_cifar(0.06, centroids=32, bit_cost=0.002), layers=_VGG,
+                         retrain=replace(_CIFAR_PRUNE, epochs=300), polish=replace(_CIFAR_POLISH, epochs=25))},
         {"norm": "batch"}, augment="crop-flip",
     ),
     "resnet20": Recipe("resnet20", "cifar10", _CIFAR, {"ours": _cifar(0.32)}, augment="crop-flip", curve=_CIFAR_CURVE),
