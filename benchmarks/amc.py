@@ -127,8 +127,8 @@ def _collect(asked: argparse.Namespace) -> None:
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
-    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "fine_epochs", "fine_decay", "episodes",
-             "samples", "multiple_of")  # fmt: skip
+    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "fine_epochs", "fine_decay",
+             "fine_rate", "episodes", "samples", "multiple_of", "least")  # fmt: skip
     said = " ".join(f"--{word.replace('_', '-')} {vars(asked)[word]}" for word in words)
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
 
@@ -153,9 +153,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--fine-epochs", type=float, default=200, help="of training with single weights pruned")
     parser.add_argument("--fine-decay", type=float, default=1e-3, help="weight decay in it")
+    parser.add_argument("--fine-rate", type=float, default=0.2, help="learning rate in it")
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--samples", type=int, default=5000, help="training samples to decide by")
     parser.add_argument("--multiple-of", type=int, default=2)
+    parser.add_argument("--least", type=float, default=0.2, help="smallest share of its channels that a layer keeps")
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
     parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
     parser.add_argument("--collect", action="store_true", help="only put together the rows that are there")

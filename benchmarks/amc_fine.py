@@ -96,7 +96,7 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
     begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
     layers = asked.row("fine")["policies"][f"{method}.{percent}"]["layers"]
     held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
-    how = relearning(asked, asked.fine_epochs, decay=asked.fine_decay)
+    how = relearning(asked, asked.fine_epochs, asked.fine_rate, asked.fine_decay)
     train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}.{percent}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())
@@ -104,4 +104,4 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
             "test_accuracy": evaluate(model, data.test).accuracy,
             "reference_accuracy": evaluate(teacher, data.test).accuracy,
             "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.fine_epochs,
-            "decay": asked.fine_decay, "seconds": time.perf_counter() - begin}  # fmt: skip
+            "decay": asked.fine_decay, "rate": asked.fine_rate, "seconds": time.perf_counter() - begin}  # fmt: skip

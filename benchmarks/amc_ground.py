@@ -44,9 +44,11 @@ class Asked:
     tune_epochs: float
     fine_epochs: float
     fine_decay: float
+    fine_rate: float
     episodes: int
     samples: int
     multiple_of: int
+    least: float
     limit: int | None
 
     def kept(self, name: str) -> Path:
@@ -125,7 +127,8 @@ def trained(asked: Asked, label: str = "reference", name: str | None = None) -> 
 def searched(method: str, problem: Problem, asked: Asked, name: str, episodes: int) -> tuple[Tried, Searched]:
     """The best policy, and how it was found; nobody gains by others' measurements. Its seconds are of this call."""
     weights = (asked.work / f"{'bottleneck' if name == 'pattern' else 'reference'}-0.safetensors").read_bytes()
-    words = f"{sha256(weights).hexdigest()} {name} {episodes} {asked.samples} {asked.multiple_of} {asked.seed}"
+    settings = f"{asked.samples} {asked.multiple_of} {asked.least} {asked.seed}"
+    words = f"{sha256(weights).hexdigest()} {name} {episodes} {settings}"
     digest = sha256(words.encode()).hexdigest()[:8]  # with other settings another search begins
     kept = Kept(asked.work / "kept", f"{name}-{asked.seed}-{method}-{digest}-", digest)
     alone = Problem(problem.units, problem.clip, problem.scorer, problem.price)

@@ -73,7 +73,8 @@ def _search(asked: Asked, methods: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _halved(model: nn.Module, data: Ready, asked: Asked) -> Built:
-    return build(model, data.plain, data.held, Wish(Budget("flops", share=HALF), multiple_of=asked.multiple_of))
+    wish = Wish(Budget("flops", share=HALF), multiple_of=asked.multiple_of, least=asked.least)
+    return build(model, data.plain, data.held, wish)
 
 
 @torch.no_grad()
