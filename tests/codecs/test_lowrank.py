@@ -13,7 +13,7 @@ from torch import Tensor
 from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
-from tightwire.codecs.lowrank import LowRank, lowrank
+from tightwire.codecs.lowrank import LowRank, lowrank, orthonormal
 from tightwire.testing.codecs import decode, encode
 
 
@@ -112,6 +112,25 @@ def test_the_workers_shares_add_up_to_what_all_received() -> None:
     for encoded in results:
         encoded.sent.subtract_from_(out)
     torch.testing.assert_close(out.flat, torch.zeros_like(out.flat), rtol=0, atol=1e-5)
+
+
+@given(st.integers(1, 4), st.integers(4, 9), st.integers(0, 99))
+def test_bases_are_orthonormal_and_span_the_same(rank: int, rows: int, seed: int) -> None:
+    left_NR = torch.randn(rows, rank, generator=torch.Generator().manual_seed(seed))
+    basis_NR = orthonormal(left_NR)
+    torch.testing.assert_close(basis_NR.T @ basis_NR, torch.eye(rank), rtol=0, atol=1e-5)
+    torch.testing.assert_close(basis_NR @ (basis_NR.T @ left_NR), left_NR, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_matrix_that_was_zero_is_followed_again(rank: int) -> None:
+    codec = lowrank(rank, min_shrink=0.0)
+    x = of(torch.randn(6, 1) @ torch.randn(1, 5))
+    states = [codec.init(x.spec)]
+    exchange(codec, [of(torch.zeros(6, 5))], states)
+    for _ in range(3):
+        out = exchange(codec, [x], states)[0]
+    torch.testing.assert_close(out["w"], x["w"], rtol=0, atol=1e-4)
 
 
 def test_a_zero_matrix_stays_zero() -> None:

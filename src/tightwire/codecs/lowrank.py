@@ -56,7 +56,7 @@ class LowRank:
         basis: dict[str, Tensor] = {}
         if left_parts:
             left = yield Ask("sum", torch.cat([part.flatten() for part in left_parts]))
-            basis = {key: torch.linalg.qr(left_NR)[0] for key, left_NR in _unpack(left, matrices, left_parts)}
+            basis = {key: orthonormal(left_NR) for key, left_NR in _unpack(left, matrices, left_parts)}
         right = {key: matrix.T @ basis[key] for key, matrix in matrices.items()}
         rest = {s.key: flat.float().clone() for s, flat in x.segments() if not self._shrinks(s)}
         pieces = [t.flatten().float() for t in (*right.values(), *rest.values())]
@@ -88,6 +88,20 @@ class LowRank:
 
     def _shrinks(self, s: Segment) -> bool:
         return len(s.shape) > 1 and s.numel > 0 and s.numel >= self.min_shrink * self._rank(s) * (s.rows + s.row_numel)
+
+
+def orthonormal(left_NR: Tensor) -> Tensor:
+    """Columns of length 1 that span the same. A single one needs no QR, which a GPU does in many small launches.
+
+    >>> orthonormal(torch.tensor([[3.0], [4.0]])).flatten(), orthonormal(torch.zeros(2, 1)).flatten()
+    (tensor([0.6000, 0.8000]), tensor([1., 0.]))
+    """
+    if left_NR.shape[1] > 1:
+        return torch.linalg.qr(left_NR)[0]
+    length = torch.linalg.vector_norm(left_NR)
+    unit_N1 = left_NR / length.clamp(min=torch.finfo(left_NR.dtype).tiny)
+    unit_N1[0] += length == 0  # nothing points nowhere, and Q would stay 0 for ever
+    return unit_N1
 
 
 def _unpack(flat: Tensor, names: dict[str, Tensor], like: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
