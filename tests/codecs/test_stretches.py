@@ -21,12 +21,13 @@ from tightwire.codecs.qsgd import qsgd
 from tightwire.codecs.sign import sign
 from tightwire.codecs.stretches import Per, counted, stretches
 from tightwire.codecs.terngrad import terngrad
+from tightwire.codecs.threshold import threshold
 from tightwire.kernels.cpu_bits import cpu_passes
 from tightwire.testing.strategies import buckets
 
 CPU = torch.device("cpu")
 CODECS = [onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(bucket=16), qsgd(4, bucket=8, norm="max"),
-          sign(), sign("row")]  # fmt: skip
+          sign(), sign("row"), threshold(0.5, most=0.3)]  # fmt: skip
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from tightwire.algebra.errors import PayloadError, RecipeError
 from tightwire.algebra.memory import bucket_of
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
-from tightwire.codecs.threshold import Gaps, Threshold, threshold
+from tightwire.codecs.threshold import Gaps, Threshold, one_by_one, threshold, together
 from tightwire.memories.residual import residual
 from tightwire.testing.strategies import buckets
 
@@ -51,6 +51,18 @@ def test_nothing_is_lost_over_many_steps(gaps: Gaps) -> None:
 def test_the_largest_go_first_where_not_all_may(gaps: Gaps) -> None:
     x = Bucket(torch.tensor([5.0, -9.0, 2.0, 7.0, 3.0, -1.0, 8.0, 2.5, 2.6, 2.7]), Spec.pack([("w", (10,))]))
     assert torch.nonzero(rebuilt(threshold(1.0, most=0.3, gaps=gaps), x).flat).flatten().tolist() == [1, 3, 6]
+
+
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6), most=st.integers(1, 20), seed=st.integers(0, 99))
+def test_all_tensors_together_choose_whom_each_alone_would(sizes: list[int], most: int, seed: int) -> None:
+    flat_N = torch.randint(-6, 7, (sum(sizes),), generator=torch.Generator().manual_seed(seed)).float()  # many equals
+    crossed_K = torch.nonzero(flat_N.abs() > 1).flatten()
+    begin_S1 = torch.searchsorted(crossed_K, torch.tensor([0, *sizes]).cumsum(0))
+    most_S = torch.tensor([min(size, most) for size in sizes])
+    chosen = together(flat_N, crossed_K, begin_S1, most_S)
+    assert torch.equal(chosen, one_by_one(flat_N, crossed_K, begin_S1, most_S))
+    assert torch.equal(torch.searchsorted(chosen, torch.tensor([0, *sizes]).cumsum(0)).diff(),
+                       torch.minimum(begin_S1.diff(), most_S))  # fmt: skip
 
 
 @given(numel=st.integers(1, 5000), most=st.floats(0.01, 1.0), share=st.floats(0.0, 1.0), seed=st.integers(0, 99))

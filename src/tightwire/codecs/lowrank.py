@@ -97,8 +97,9 @@ def orthonormal(left_NR: Tensor) -> Tensor:
     (tensor([0.6000, 0.8000]), tensor([1., 0.]))
     """
     if left_NR.shape[1] > 1:
-        return torch.linalg.qr(left_NR)[0]
-    length = torch.linalg.vector_norm(left_NR)
+        basis_NR: Tensor = torch.linalg.qr(left_NR)[0]
+        return basis_NR
+    length: Tensor = torch.linalg.vector_norm(left_NR)
     unit_N1 = left_NR / length.clamp(min=torch.finfo(left_NR.dtype).tiny)
     unit_N1[0] += length == 0  # nothing points nowhere, and Q would stay 0 for ever
     return unit_N1

@@ -11,6 +11,7 @@ share of each tensor that may be, the largest first, and the rest waits in the m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import ClassVar, Literal
@@ -26,6 +27,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
 from tightwire.codecs.rice import index_from_rice, most_rice, rice_from_index
+from tightwire.codecs.stretches import DEVICES
 from tightwire.codecs.topk import largest
 
 Gaps = Literal["words", "rice"]
@@ -33,6 +35,7 @@ _WORD_NBYTES = 4
 _COUNT = torch.int32
 _COUNT_NBYTES = _COUNT.itemsize  # a Rice-coded payload says how many it holds
 _MOST_NUMEL = 1 << 31
+_TOGETHER = 1 << 20  # positions, up to which a GPU sorts them all
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,12 @@ class Threshold:
     def _crossed(self, x: Bucket, tau: float) -> Tensor:
         """Whoever crossed, in order; of tensors where too many did, the largest."""
         crossed_K = torch.nonzero(x.flat.abs() > tau).flatten()
-        edges = torch.tensor([0, *(s.offset + s.numel for s in x.spec.segments)], device=crossed_K.device)
-        found, kept = torch.searchsorted(crossed_K, edges).tolist(), [crossed_K[:0]]
-        for s, (begin, end) in zip(x.spec.segments, pairwise(found), strict=True):
-            mine_K = crossed_K[begin:end]
-            if end - begin > self._most(s.numel):
-                mine_K = mine_K[largest(x.flat[mine_K], self._most(s.numel))]
-            kept.append(mine_K)
-        return torch.cat(kept)
+        edge_S1, most_S = _limits(x.spec, self.most, crossed_K.device)
+        begin_S1 = torch.searchsorted(crossed_K, edge_S1)
+        if not bool((begin_S1.diff() > most_S).any()):
+            return crossed_K
+        at_once = crossed_K.device.type in DEVICES and crossed_K.numel() <= _TOGETHER
+        return (together if at_once else one_by_one)(x.flat, crossed_K, begin_S1, most_S)
 
     def decode_(self, out: Bucket, payload: Payload, state: State, at: At) -> None:
         """Add ±tau at every position."""
@@ -95,13 +96,10 @@ class Threshold:
 
     def capacity(self, spec: Spec, at: At) -> int:
         """As many as may be sent."""
-        count = sum(self._most(s.numel) for s in spec.segments)
+        count = sum(_most(s.numel, self.most) for s in spec.segments)
         if self.gaps == "words":
             return _WORD_NBYTES * count
         return _COUNT_NBYTES + -(-count // 8) + _most_rice_up_to(count, spec.numel)
-
-    def _most(self, numel: int) -> int:
-        return min(numel, ceil(numel * self.most))
 
     def _write(self, index_K: Tensor, negative_K: Tensor, numel: int) -> Tensor:
         if self.gaps == "words":
@@ -123,6 +121,38 @@ class Threshold:
         if index_K.numel() and (int(index_K[-1]) >= numel or bool((index_K.diff() <= 0).any())):
             raise PayloadError(f"a threshold payload has positions that do not ascend below {numel}")
         return index_K, (word_K & 1).bool()
+
+
+def together(flat_N: Tensor, crossed_K: Tensor, begin_S1: Tensor, most_S: Tensor) -> Tensor:
+    """At most so many of each tensor, the largest; equals in order. A few launches, however many tensors."""
+    owner_K = torch.repeat_interleave(begin_S1.diff(), output_size=crossed_K.numel())
+    by_size_K = flat_N[crossed_K].abs().sort(descending=True, stable=True).indices
+    order_K = by_size_K[
+        owner_K[by_size_K].sort(stable=True).indices
+    ]  # tensor by tensor again, each from its largest on
+    place_K = torch.arange(crossed_K.numel(), device=crossed_K.device) - begin_S1[owner_K]
+    return crossed_K[order_K[place_K < most_S[owner_K]]].sort().values
+
+
+def one_by_one(flat_N: Tensor, crossed_K: Tensor, begin_S1: Tensor, most_S: Tensor) -> Tensor:
+    """The same, where sorting them all takes longer than asking every tensor."""
+    kept = []
+    for (begin, end), most in zip(pairwise(begin_S1.tolist()), most_S.tolist(), strict=True):
+        mine_K = crossed_K[begin:end]
+        kept.append(mine_K if end - begin <= most else mine_K[largest(flat_N[mine_K], most)])
+    return torch.cat(kept)
+
+
+@lru_cache(maxsize=256)
+def _limits(spec: Spec, share: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where tensors end, after a 0, and how many of each may be sent; on the device."""
+    edges = [0, *(s.offset + s.numel for s in spec.segments)]
+    most = [_most(s.numel, share) for s in spec.segments]
+    return torch.tensor(edges, device=device), torch.tensor(most, dtype=torch.int64, device=device)
+
+
+def _most(numel: int, share: float) -> int:
+    return min(numel, ceil(numel * share))
 
 
 def _signed(negative_K: Tensor, tau: float) -> Tensor:
