@@ -165,10 +165,10 @@ class FusedTopKGpu:
             refuse_not_finite(x)
         if state & 2:
             owed = bucket_of(kept_.memory, "residual")
-            for number, ((_, flat), count) in enumerate(zip(owed.segments(), t.counts, strict=True)):
-                if count and float(t.least[number]) < 0:
+            found = zip(owed.segments(), t.counts, t.least.tolist(), t.out_base.tolist(), strict=True)
+            for number, ((_, flat), count, least, base) in enumerate(found):
+                if count and least < 0:
                     index = largest(flat, count)
-                    base = int(t.out_base[number])
                     t.chosen[base : base + count] = index + x.spec.segments[number].offset
                     t.magnitude[number] = flat[index].abs().min()
                     t.edge[number] = t.magnitude[number] * t.factor[number]
