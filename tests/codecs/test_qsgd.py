@@ -10,31 +10,43 @@ from tightwire.algebra.codec import Payload
 from tightwire.algebra.errors import PayloadError, RecipeError
 from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
-from tightwire.codecs.qsgd import qsgd
+from tightwire.codecs.qsgd import Norm, qsgd
+
+NORMS: tuple[Norm, ...] = ("max", "l2")
 
 
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("levels", [1, 3, 7, 100])
-def test_every_element_goes_to_one_of_its_two_levels(levels: int) -> None:
+def test_every_element_goes_to_one_of_its_two_levels(levels: int, norm: Norm) -> None:
     x = bucket((512,))
-    norm = x.flat.norm()
-    place = levels * x.flat.abs() / norm
-    level = (rebuilt(qsgd(levels), x).flat.abs() * levels / norm).double()
+    size = x.flat.norm() if norm == "l2" else x.flat.abs().max()
+    place = levels * x.flat.abs() / size
+    level = (rebuilt(qsgd(levels, norm=norm), x).flat.abs() * levels / size).double()
     torch.testing.assert_close(level, level.round(), rtol=0, atol=1e-4)
     assert bool(((level - place).abs() < 1 + 1e-4).all())
 
 
 @pytest.mark.parametrize(("levels", "size"), [(1, 64), (4, 64), (16, 64), (7, 512)])
 def test_the_error_stays_below_the_published_bound(levels: int, size: int) -> None:
-    x, codec = bucket((size,)), qsgd(levels, bucket=size)
+    x, codec = bucket((size,)), qsgd(levels, bucket=size, norm="l2")
     energy = float(x.flat.square().sum())
     errors = [float((rebuilt(codec, x, step).flat - x.flat).square().sum()) for step in range(60)]
     assert sum(errors) / 60 <= 1.05 * min(size / levels**2, size**0.5 / levels) * energy
 
 
+def test_the_largest_magnitude_has_a_tenth_of_the_error_of_the_length_at_the_same_bytes() -> None:
+    x = bucket((4096,))
+    largest, length = (
+        sum(float((rebuilt(qsgd(norm=norm), x, step).flat - x.flat).square().sum()) for step in range(5))
+        for norm in NORMS
+    )
+    assert largest < length / 10
+
+
 def test_small_buckets_have_less_error_than_one_norm_for_all() -> None:
     x = bucket((4096,))
     few, one = (
-        sum(float((rebuilt(qsgd(7, bucket=d), x, step).flat - x.flat).square().sum()) for step in range(5))
+        sum(float((rebuilt(qsgd(7, bucket=d, norm="l2"), x, step).flat - x.flat).square().sum()) for step in range(5))
         for d in (64, 4096)
     )
     assert few < one / 4

@@ -27,7 +27,7 @@ from tightwire.kernels.cpu_bits import cpu_passes
 from tightwire.testing.strategies import buckets
 
 CPU = torch.device("cpu")
-CODECS = [onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(bucket=16), qsgd(4, bucket=8, norm="max"),
+CODECS = [onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(bucket=16), qsgd(4, bucket=8, norm="l2"),
           sign(), sign("row")]  # fmt: skip
 
 

@@ -7,12 +7,17 @@ from math import inf
 import pytest
 import torch
 
+import tightwire as tw
 from tests.codecs.common import bucket, encoded, rebuilt
 from tightwire.algebra.codec import Payload
+from tightwire.algebra.compressor import Composed
 from tightwire.algebra.errors import PayloadError, RecipeError
+from tightwire.algebra.memory import bucket_of
 from tightwire.algebra.tensors import Bucket
-from tightwire.algebra.world import At
+from tightwire.algebra.world import At, World
 from tightwire.codecs.terngrad import terngrad
+from tightwire.memories.residual import residual
+from tightwire.testing.meeting import meet
 
 
 def test_every_element_is_one_of_three() -> None:
@@ -48,6 +53,19 @@ def test_a_scaler_of_ones_own_asks_nobody() -> None:
     generator = terngrad(scaler="own").encode(bucket((20,)), {}, At())
     with pytest.raises(StopIteration):
         next(generator)
+
+
+def test_clipping_at_one_deviation_cuts_the_noise_to_an_eighth_for_a_bias_of_a_seventh() -> None:
+    x = bucket((100_000,))
+    energy = float(x.flat.square().sum())
+
+    def of_energy(clip: float) -> tuple[float, float]:
+        kept = terngrad(clip).expected(x, At())
+        noise = float((rebuilt(terngrad(clip), x).flat - kept).square().sum())
+        return noise / energy, float((kept - x.flat).square().sum()) / energy
+
+    assert of_energy(2.5) == pytest.approx((1.0, 0.0), abs=0.03)
+    assert of_energy(1.0) == pytest.approx((0.115, 0.151), abs=0.01)
 
 
 def test_outliers_are_clipped_at_so_many_deviations() -> None:
@@ -86,3 +104,37 @@ def test_a_code_that_is_none_is_refused() -> None:
 def test_a_clip_of_nothing_is_refused() -> None:
     with pytest.raises(RecipeError, match="clip=0"):
         terngrad(0)
+
+
+def _owed(clip: float, kind: str, *, workers: int = 4, steps: int = 150) -> float:
+    """What all memories hold in the end, of the energy of one step's gradients."""
+    x = bucket((2000,), (16,))
+    composed = Composed(residual(), terngrad(clip))
+    kept = [composed.init(x.spec) for _ in range(workers)]
+    random = torch.Generator().manual_seed(0)
+    energy = 0.0
+    for step in range(steps):
+        drawn_PN = torch.randn(workers, x.spec.numel, generator=random)
+        if kind == "heavy":
+            drawn_PN = drawn_PN**3
+        if kind == "uneven":
+            drawn_PN[torch.arange(workers) != step % workers] *= 0.01
+        energy += float(drawn_PN.square().sum()) / steps
+        ats = [At(step=step, world=World(rank, workers)) for rank in range(workers)]
+        given = [Bucket(drawn_N.clone(), x.spec) for drawn_N in drawn_PN]
+        done = meet([composed.compress(one, k, at) for one, k, at in zip(given, kept, ats, strict=True)]).results
+        for sent, k, at in zip(done, kept, ats, strict=True):
+            composed.settle(sent, x, k, at)
+    return sum(float(bucket_of(k.memory, "residual").flat.square().sum()) for k in kept) / energy
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy", "uneven"])
+def test_at_one_deviation_a_memory_stays_small(kind: str) -> None:
+    assert _owed(1.0, kind) < 2
+
+
+def test_at_the_papers_clipping_a_memory_grows_without_end_so_the_recipe_refuses_it() -> None:
+    assert _owed(2.5, "normal") > 100
+    with pytest.raises(RecipeError, match="feedback=False"):
+        tw.recipes.terngrad(2.5)
+    assert not tw.recipes.terngrad(2.5, feedback=False).memory.keeps

@@ -41,7 +41,7 @@ def one_or_two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     "codec",
     [
         onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(), qsgd(1, bucket=16), qsgd(127, bucket=1),
-        qsgd(4, bucket=1000, norm="max"),
+        qsgd(4, bucket=1000, norm="l2"),
     ],
 )  # fmt: skip
 def test_they_do_as_the_codec_itself(codec: Codec, spec: Spec, threads: int) -> None:

@@ -18,7 +18,7 @@ from tightwire.codecs.threshold import threshold
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
 SHAPES = [("w", (30, 50)), ("b", (30,)), ("none", (0, 3)), ("few", (3, 1)), ("c", (64, 3, 7, 7)), ("s", ())]
-CODECS = [onebit(), terngrad(), qsgd(), qsgd(4, bucket=8, norm="max"), sign(), sign("row"), threshold(1.0, most=0.2)]
+CODECS = [onebit(), terngrad(), qsgd(), qsgd(4, bucket=8, norm="l2"), sign(), sign("row"), threshold(1.0, most=0.2)]
 
 
 def added(codec: Codec, flat: Tensor, device: str, step: int) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tightwire.algebra.codec import Ask, Codec, Encoded, Payload, Sent
+from tightwire.algebra.doubts import asked_at_the_end
 from tightwire.algebra.errors import NotFiniteError
 from tightwire.algebra.memory import Memory
 from tightwire.algebra.tensors import Bucket, Spec, State
@@ -89,8 +90,9 @@ class Composed:
     def expand_(self, x: Bucket, payloads: Sequence[Payload], kept: Kept, at: At) -> None:
         """One after another."""
         x.flat.zero_()
-        for payload in payloads:
-            self.codec.decode_(x, payload, kept.codec, at)
+        with asked_at_the_end():
+            for payload in payloads:
+                self.codec.decode_(x, payload, kept.codec, at)
 
     def settle(self, done: Compressed, received: Bucket, kept: Kept, at: At) -> None:
         """Give the memory what was sent and what came back."""

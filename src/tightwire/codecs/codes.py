@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tightwire.algebra.codec import Payload
+from tightwire.algebra.doubts import refuse_if
 from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Spec
 from tightwire.codecs.stretches import Per, counted, stretches
@@ -94,6 +95,6 @@ def exactly(payload: Payload, nbytes: int, what: str) -> Tensor:
 def scales(byte_B: Tensor, what: str) -> Tensor:
     """Bytes as float32 scales: finite and not negative, else a refusal."""
     scale_S = byte_B.clone().view(torch.float32)
-    if not bool((scale_S.isfinite() & (scale_S >= 0)).all()):
-        raise PayloadError(f"a {what} payload has a scale that is negative or not finite")
+    fine = (scale_S.isfinite() & (scale_S >= 0)).all()
+    refuse_if(~fine, f"a {what} payload has a scale that is negative or not finite")
     return scale_S

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from tightwire.algebra.codec import Ask, Combines, DenseSent, Encoded, Encoding, Payload
-from tightwire.algebra.errors import PayloadError, RecipeError
+from tightwire.algebra.doubts import refuse_if
+from tightwire.algebra.errors import RecipeError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
@@ -78,8 +79,7 @@ class TernGrad:
         wire = exactly(payload, scales_nbytes + codes_nbytes(out.spec.numel, _WIDTH), "ternary")
         scale_S = scales(wire[:scales_nbytes], "ternary")
         byte_B, fast = wire[scales_nbytes:], passes_for(out)
-        if bool((byte_B & (byte_B >> 1) & _LOW_BITS).any()):
-            raise PayloadError("a ternary payload has a code that is none")
+        refuse_if((byte_B & (byte_B >> 1) & _LOW_BITS).any(), "a ternary payload has a code that is none")
         if fast is not None:
             fast.add_ternary_(out, byte_B, scale_S)
             return

@@ -17,7 +17,7 @@ from tightwire.recipes.make import recipe
 from tightwire.recipes.sync_sgd import sync_sgd
 
 
-def qsgd(levels: int = 7, *, bucket: int = 512, norm: Norm = "l2") -> Recipe:
+def qsgd(levels: int = 7, *, bucket: int = 512, norm: Norm = "max") -> Recipe:
     """``levels`` levels of the norm of each ``bucket`` elements: 7 take 4 bits an element."""
     return recipe("qsgd", codec=levels_of_norm(levels, bucket=bucket, norm=norm), exchange=gather())
 
