@@ -34,13 +34,17 @@ def test_a_device_that_knows_at_once_is_asked_at_once() -> None:
 
 @pytest.mark.usefixtures("slow")
 def test_doubts_wait_and_the_first_that_holds_is_raised() -> None:
-    reached = False
-    with pytest.raises(PayloadError, match="second"), asked_at_the_end():
-        refuse_if(NO, "first")
-        refuse_if(YES, "second")
-        refuse_if(YES, "third")
-        reached = True
-    assert reached
+    reached = []
+
+    def ask() -> None:
+        with asked_at_the_end():
+            for wrong, text in ((NO, "first"), (YES, "second"), (YES, "third")):
+                refuse_if(wrong, text)
+                reached.append(text)
+
+    with pytest.raises(PayloadError, match="second"):
+        ask()
+    assert reached == ["first", "second", "third"]
 
 
 @pytest.mark.usefixtures("slow")
