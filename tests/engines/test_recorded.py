@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import tightwire as tw
-from tightwire.algebra.recipe import AnyRecipe
+from tightwire.algebra.grain import whole
+from tightwire.algebra.recipe import AnyRecipe, Recipe
 from tightwire.engines import recorded as module
+from tightwire.engines import script
+from tightwire.engines.config import RunConfig
 from tightwire.engines.recorded import Passes, recorded
 from tightwire.models import make
 from tightwire.recipes import dgc, sync_sgd
@@ -177,3 +181,20 @@ def test_a_run_with_recorded_passes_is_the_run_on_a_gpu(recipe: AnyRecipe, monke
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     for one, other in zip(trained(recipe, "cuda", record=True), trained(recipe, "cuda", record=False), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_where_all_gradients_come_at_once_they_travel_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[AnyRecipe] = []
+
+    def remembered(recipe: AnyRecipe, *rest: object, **more: object) -> object:
+        joined.append(recipe)
+        raise StopIteration
+
+    monkeypatch.setattr(script, "join", remembered)
+    for at_once in (False, True):
+        monkeypatch.setattr(script, "_recorded", lambda *asked, at_once=at_once: at_once)
+        config = RunConfig(recipe="qsgd", folder=str(tmp_path / str(at_once)))
+        with pytest.raises(StopIteration):
+            script.train(config, rank=0, link=script.IN_PROCESS, resume=False)
+    first, second = joined
+    assert isinstance(first, Recipe) and second == first.but(grain=whole()) != first

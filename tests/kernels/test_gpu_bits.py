@@ -12,7 +12,7 @@ from tightwire.algebra.world import At
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.passes import offer, passes_for, withdraw
 from tightwire.codecs.terngrad import terngrad
-from tightwire.kernels.gpu_bits import _BLOCK, gpu_passes, tables
+from tightwire.kernels.gpu_bits import _BLOCK, _buckets, gpu_passes, tables
 
 SPEC = Spec.pack([("z", (2, 0)), ("w", (40, 50)), ("b", (40,)), ("n", (0, 3)), ("c", (3, 7, 11)), ("s", ())])
 
@@ -31,6 +31,11 @@ def test_every_element_finds_its_row() -> None:
         before += s.rows
     assert found.tolist() == want and want[0] == 2  # "z" has two rows and no elements
     assert t.blocks == -(-SPEC.numel // _BLOCK)
+
+
+def test_buckets_begin_anew_at_every_tensor() -> None:
+    assert _buckets(SPEC, 512, torch.device("cpu")).tolist() == [0, 0, 4, 5, 5, 6]
+    assert _buckets(SPEC, 10_000, torch.device("cpu")).tolist() == [0, 0, 1, 2, 2, 3]
 
 
 def test_a_block_walks_only_what_lies_in_it() -> None:

@@ -12,9 +12,11 @@ from tightwire.algebra.tensors import Bucket, Spec
 from tightwire.algebra.world import At
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.passes import passes_for
+from tightwire.codecs.qsgd import qsgd
 from tightwire.codecs.terngrad import terngrad
 from tightwire.kernels.gpu_bits import GpuPasses, gpu_passes
 from tightwire.recipes import one_bit
+from tightwire.recipes import qsgd as qsgd_recipe
 from tightwire.recipes import terngrad as terngrad_recipe
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
@@ -26,7 +28,10 @@ SPECS = [
     Spec.pack([("one", (1,))], device="cuda"),
     Spec.pack([("z", (2, 0)), ("w", (1023,)), ("v", (1,)), ("u", (2, 5000))], device="cuda"),
 ]
-CODECS = [onebit(), terngrad(), terngrad(float("inf"), scaler="own")]
+CODECS = [
+    onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(), qsgd(4, bucket=8, norm="l2"),
+    qsgd(1, bucket=16), qsgd(127, bucket=1), qsgd(100),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.numel))
@@ -55,7 +60,7 @@ def test_a_code_that_is_none_is_refused_before_anything_is_added() -> None:
     assert not bool(out.flat.any())
 
 
-@pytest.mark.parametrize("recipe", [one_bit(), terngrad_recipe()], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [one_bit(), terngrad_recipe(), qsgd_recipe()], ids=lambda recipe: recipe.name)
 def test_a_run_is_the_same_with_and_without(recipe: AnyRecipe) -> None:
     fast = weights_after(5, recipe, workers=3, inputs=30, hidden=200, outputs=10)
     with without(gpu_passes):

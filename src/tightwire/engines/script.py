@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from math import cos, pi
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tightwire.algebra.recipe import leaves
+from tightwire.algebra.grain import whole
+from tightwire.algebra.recipe import Recipe, leaves
 from tightwire.data import Data
 from tightwire.engines.budget import Budget
 from tightwire.engines.config import RunConfig
@@ -58,8 +59,11 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
         access=config.access,
     )
     stages = max(leaf.recipe.split.stages for leaf in leaves(recipe))
+    at_once = _recorded(config, link, stages)
+    if at_once and isinstance(recipe, Recipe):
+        recipe = recipe.but(grain=whole())  # all gradients come together: nothing is gained by sending some first
     with (
-        _passes(config, model, link, stages),
+        recorded(model) if at_once else nullcontext(),
         join(recipe, cuttable(config, model, data, stages=stages), optimizer, settings=settings) as wire,
     ):
         worker = _Worker(config, data, wire, optimizer, Bracket(wire, link))
@@ -74,11 +78,10 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
     return Outcome("done", step=wire.clock, result=result)
 
 
-def _passes(config: RunConfig, model: torch.nn.Module, link: str, stages: int) -> AbstractContextManager[Any]:
-    """Recorded where that is faster and safe: many short passes of our own networks, nothing sent meanwhile."""
+def _recorded(config: RunConfig, link: str, stages: int) -> bool:
+    """Whether passes are recorded: many short ones of our own networks on a GPU, where nothing is sent meanwhile."""
     ours = ":" not in config.model and config.data != "text"
-    in_turns = config.device == "cuda" and link == IN_PROCESS and stages == 1
-    return recorded(model) if in_turns and ours else nullcontext()
+    return config.device == "cuda" and link == IN_PROCESS and stages == 1 and ours
 
 
 def _sink(config: RunConfig, rank: int) -> Sink:

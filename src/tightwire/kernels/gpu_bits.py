@@ -1,4 +1,4 @@
-"""One-bit and ternary codes on a GPU: `codecs.passes` by the kernels of `kernels.triton_bits`, and their tables."""
+"""One-bit, ternary and QSGD codes on a GPU: `codecs.passes` by `kernels.triton_bits`, and the tables it reads."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ class GpuPasses:
     def ternary(self, x: Bucket, value_N: Tensor, scale_S: Tensor, at: At) -> tuple[Tensor, Tensor]:
         """Codes, and what they stand for."""
         t = tables(x.spec, x.flat.device)
-        start_S, gamma_S = (
-            torch.tensor(seeds(x.spec, at), dtype=torch.int32).view(-1, 2).t().contiguous().to(x.flat.device)
-        )
+        start_S, gamma_S = _seeds(x, at)
         byte_B = torch.empty(-(-x.spec.numel // 4), dtype=torch.uint8, device=x.flat.device)
         rebuilt_N = torch.empty_like(value_N)
         self.kernel.pack_ternary[(t.blocks,)](
@@ -91,6 +89,42 @@ class GpuPasses:
         self.kernel.add_ternary[(t.blocks,)](
             out.flat, scale_S.contiguous(), byte_B, t.first, t.last, t.begin, t.end, out.spec.numel, BLOCK=_BLOCK
         )
+
+    def levels(self, x: Bucket, norm_B: Tensor, bucket: int, value_L: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        """Codes, and what they stand for."""
+        t = tables(x.spec, x.flat.device)
+        start_S, gamma_S = _seeds(x, at)
+        code_N = torch.empty(x.spec.numel, dtype=torch.uint8, device=x.flat.device)
+        rebuilt_N = torch.empty_like(x.flat)
+        top = len(value_L) - 1
+        self.kernel.draw_levels[(t.blocks,)](
+            x.flat, norm_B.contiguous(), value_L, start_S, gamma_S, code_N, rebuilt_N, t.first, t.last, t.begin, t.end,
+            _buckets(x.spec, bucket, x.flat.device), bucket, float(top), 1 << top.bit_length(), x.spec.numel,
+            BLOCK=_BLOCK, enable_fp_fusion=False,
+        )  # fmt: skip
+        return code_N, rebuilt_N
+
+    def add_levels_(self, out: Bucket, code_N: Tensor, norm_B: Tensor, bucket: int, value_L: Tensor) -> None:
+        """Out ← out + what codes stand for."""
+        t = tables(out.spec, out.flat.device)
+        top = len(value_L) - 1
+        self.kernel.add_levels[(t.blocks,)](
+            out.flat, code_N.contiguous(), norm_B.contiguous(), value_L, t.first, t.last, t.begin, t.end,
+            _buckets(out.spec, bucket, out.flat.device), bucket, top, 1 << top.bit_length(), out.spec.numel,
+            BLOCK=_BLOCK, enable_fp_fusion=False,
+        )  # fmt: skip
+
+
+def _seeds(x: Bucket, at: At) -> Tensor:
+    """Start and gamma of each tensor, a row each."""
+    return torch.tensor(seeds(x.spec, at), dtype=torch.int32).view(-1, 2).t().contiguous().to(x.flat.device)
+
+
+@lru_cache(maxsize=256)
+def _buckets(spec: Spec, bucket: int, device: torch.device) -> Tensor:
+    """The first bucket of each tensor, counted through all."""
+    counts = torch.tensor([0, *(-(-s.numel // bucket) for s in spec.segments)])
+    return counts.cumsum(0)[:-1].to(torch.int32).to(device)
 
 
 def gpu_passes(x: Bucket) -> Passes | None:

@@ -1,9 +1,9 @@
-"""One-bit and ternary codes of a whole bucket in one pass, compiled by Triton: `codecs.passes` on a GPU.
+"""One-bit, ternary and QSGD codes of a whole bucket in one pass, compiled by Triton: `codecs.passes` on a GPU.
 
 A program takes BLOCK elements in a row, whatever tensors they are of: it walks the few that lie in its block (``first``
 to ``last``) and learns each element's row or scale from where that tensor begins and ends. Bytes are made by adding
-shifted bits along a group of 8 (or 4) neighbours. The arithmetic is that of `codecs.onebit`, `codecs.terngrad` and
-`codecs.dice`: one multiplication, one addition, never fused.
+shifted bits along a group of 8 (or 4) neighbours. The arithmetic is that of `codecs.onebit`, `codecs.terngrad`,
+`codecs.qsgd` and `codecs.dice`: one multiplication, one addition, never fused, and division as on a CPU.
 """
 # mypy: ignore-errors
 # ruff: noqa: PLR0913, PLR0917
@@ -95,4 +95,49 @@ def add_ternary(out, scale, codes, first, last, begin, end, numel, BLOCK: tl.con
         size_of = tl.where(mine, tl.load(scale + s), size_of)
     code = (tl.load(codes + i // 4, mask=inside, other=0).to(tl.int32) >> (2 * (i % 4))) & 3
     carried = tl.where(code == 1, size_of, tl.where(code == 2, -size_of, 0.0))
+    tl.store(out + i, tl.load(out + i, mask=inside, other=0.0) + carried, mask=inside)
+
+
+@triton.jit
+def draw_levels(
+    x, norm, value, start, gamma, codes, rebuilt, first, last, begin, end, base, bucket, levels, sign, numel,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Draw a level of its bucket's norm for every element, and the sign above it."""
+    i, inside = _places(numel, BLOCK)
+    mine_of = tl.zeros((BLOCK,), tl.int32)
+    word = tl.zeros((BLOCK,), tl.uint32)
+    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
+        low = tl.load(begin + s)
+        mine = (i >= low) & (i < tl.load(end + s))
+        mine_of = tl.where(mine, tl.load(base + s) + (i - low) // bucket, mine_of)
+        counted = tl.load(start + s) + (i - low) * tl.load(gamma + s)
+        word = tl.where(mine, counted.to(tl.uint32, bitcast=True), word)
+    given = tl.load(x + i, mask=inside, other=0.0)
+    size = tl.load(norm + mine_of, mask=inside, other=0.0)
+    some = size > 0
+    place = tl.where(some, levels * tl.div_rn(tl.abs(given), tl.where(some, size, 1.0)), 0.0)
+    place = tl.minimum(place, levels)
+    floor = tl.floor(place)
+    drawn = (_mixed(word) >> 8).to(tl.float32) * (1.0 / 16777216.0) < place - floor
+    level = floor.to(tl.int32) + drawn.to(tl.int32)
+    carried = tl.load(value + level, mask=inside, other=0.0)
+    tl.store(rebuilt + i, tl.where(given < 0, -carried, carried) * size, mask=inside)
+    tl.store(codes + i, tl.where(given < 0, level | sign, level).to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def add_levels(
+    out, codes, norm, value, first, last, begin, end, base, bucket, top, sign, numel, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Add what each code stands for; a level above ``top``, which is refused later, counts as that."""
+    i, inside = _places(numel, BLOCK)
+    mine_of = tl.zeros((BLOCK,), tl.int32)
+    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
+        low = tl.load(begin + s)
+        mine = (i >= low) & (i < tl.load(end + s))
+        mine_of = tl.where(mine, tl.load(base + s) + (i - low) // bucket, mine_of)
+    code = tl.load(codes + i, mask=inside, other=0).to(tl.int32)
+    carried = tl.load(value + tl.minimum(code & (sign - 1), top), mask=inside, other=0.0)
+    carried = tl.where(code >= sign, -carried, carried) * tl.load(norm + mine_of, mask=inside, other=0.0)
     tl.store(out + i, tl.load(out + i, mask=inside, other=0.0) + carried, mask=inside)
