@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
 import pytest
 import torch
 from torch import Tensor
@@ -82,3 +87,16 @@ def test_codecs_take_what_is_offered_until_it_is_withdrawn(codec: Codec) -> None
     assert bool((encoded.sent.flat == 7).all()) and bool((out.flat == 7).all())
     again = drive(codec.encode(x, {}, At()), lambda ask: ask.tensor).payload
     assert torch.equal(own.wire, again.wire) and not torch.equal(own.wire, encoded.payload.wire)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton, which interprets its kernels, is not installed")
+def test_the_kernels_interpreted_do_as_the_codecs_themselves() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.interpreted"],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
