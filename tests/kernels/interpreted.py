@@ -15,7 +15,7 @@ from tightwire.codecs import passes
 from tightwire.codecs.onebit import onebit
 from tightwire.codecs.qsgd import qsgd
 from tightwire.codecs.terngrad import terngrad
-from tightwire.kernels import triton_bits
+from tightwire.kernels.compiled import compiled
 from tightwire.kernels.gpu_bits import GpuPasses
 
 SHAPES = [[(30, 50), (30,), (7, 3, 3)], [(1,)], [(2, 0), (1023,), (1,), (2, 1500)]]
@@ -25,6 +25,8 @@ CODECS = [onebit(), terngrad(), terngrad(float("inf"), scaler="own"), qsgd(), qs
 
 def main() -> None:
     """Compare; silent if all is the same."""
+    kernels = compiled("triton", "this comparison", "bits")
+    assert kernels is not None
     for shapes in SHAPES:
         for codec in CODECS:
             for step in range(3):
@@ -34,7 +36,7 @@ def main() -> None:
                     x.flat.round_()  # zeros and ties
                 passes._offers.clear()
                 slow = there_and_back(codec, x, At(step=step))
-                passes.offer(lambda _: GpuPasses(triton_bits))
+                passes.offer(lambda _: GpuPasses(kernels))
                 fast = there_and_back(codec, x, At(step=step))
                 assert all(torch.equal(one, other) for one, other in zip(fast, slow, strict=True)), (
                     shapes,
