@@ -99,7 +99,7 @@ class GpuPasses:
         top = len(value_L) - 1
         self.kernel.draw_levels[(t.blocks,)](
             x.flat, norm_B.contiguous(), value_L, start_S, gamma_S, code_N, rebuilt_N, t.first, t.last, t.begin, t.end,
-            _buckets(x.spec, bucket, x.flat.device), bucket, float(top), 1 << top.bit_length(), x.spec.numel,
+            *_buckets(x.spec, bucket, x.flat.device), float(top), 1 << top.bit_length(), x.spec.numel,
             BLOCK=_BLOCK, enable_fp_fusion=False,
         )  # fmt: skip
         return code_N, rebuilt_N
@@ -110,7 +110,7 @@ class GpuPasses:
         top = len(value_L) - 1
         self.kernel.add_levels[(t.blocks,)](
             out.flat, code_N.contiguous(), norm_B.contiguous(), value_L, t.first, t.last, t.begin, t.end,
-            _buckets(out.spec, bucket, out.flat.device), bucket, top, 1 << top.bit_length(), out.spec.numel,
+            *_buckets(out.spec, bucket, out.flat.device), top, 1 << top.bit_length(), out.spec.numel,
             BLOCK=_BLOCK, enable_fp_fusion=False,
         )  # fmt: skip
 
@@ -121,10 +121,11 @@ def _seeds(x: Bucket, at: At) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _buckets(spec: Spec, bucket: int, device: torch.device) -> Tensor:
-    """The first bucket of each tensor, counted through all."""
+def _buckets(spec: Spec, bucket: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The first bucket of each tensor, counted through all, and how long buckets are."""
     counts = torch.tensor([0, *(-(-s.numel // bucket) for s in spec.segments)])
-    return counts.cumsum(0)[:-1].to(torch.int32).to(device)
+    first = counts.cumsum(0)[:-1].to(torch.int32).to(device)
+    return first, torch.full_like(first, bucket)
 
 
 def gpu_passes(x: Bucket) -> Passes | None:

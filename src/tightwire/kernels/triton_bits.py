@@ -22,13 +22,23 @@ def _places(numel, BLOCK: tl.constexpr):
 
 @triton.jit
 def _rows(i, first, last, begin, end, base, width, BLOCK: tl.constexpr):
-    """The row of each element, counted through all tensors."""
+    """The row (or bucket) of each element, ``width`` elements of its tensor, counted through all tensors."""
     row = tl.zeros((BLOCK,), tl.int32)
     for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
         low = tl.load(begin + s)
         mine = (i >= low) & (i < tl.load(end + s))
         row = tl.where(mine, tl.load(base + s) + (i - low) // tl.load(width + s), row)
     return row
+
+
+@triton.jit
+def _scales(i, scale, first, last, begin, end, BLOCK: tl.constexpr):
+    """The scale of each element's tensor."""
+    found = tl.zeros((BLOCK,), tl.float32)
+    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
+        mine = (i >= tl.load(begin + s)) & (i < tl.load(end + s))
+        found = tl.where(mine, tl.load(scale + s), found)
+    return found
 
 
 @triton.jit
@@ -62,21 +72,26 @@ def _mixed(word):
 
 
 @triton.jit
+def _uniform(i, start, gamma, first, last, begin, end, BLOCK: tl.constexpr):
+    """`codecs.dice`: what each element draws in [0, 1)."""
+    word = tl.zeros((BLOCK,), tl.uint32)
+    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
+        low = tl.load(begin + s)
+        mine = (i >= low) & (i < tl.load(end + s))
+        counted = tl.load(start + s) + (i - low) * tl.load(gamma + s)
+        word = tl.where(mine, counted.to(tl.uint32, bitcast=True), word)
+    return (_mixed(word) >> 8).to(tl.float32) * (1.0 / 16777216.0)
+
+
+@triton.jit
 def pack_ternary(
     value, scale, start, gamma, rebuilt, codes, first, last, begin, end, numel, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Draw a code for every value: 1 is scale, 2 is −scale, 0 nothing."""
     i, inside = _places(numel, BLOCK)
-    size_of = tl.zeros((BLOCK,), tl.float32)
-    word = tl.zeros((BLOCK,), tl.uint32)
-    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
-        low = tl.load(begin + s)
-        mine = (i >= low) & (i < tl.load(end + s))
-        size_of = tl.where(mine, tl.load(scale + s), size_of)
-        counted = tl.load(start + s) + (i - low) * tl.load(gamma + s)
-        word = tl.where(mine, counted.to(tl.uint32, bitcast=True), word)
+    size_of = _scales(i, scale, first, last, begin, end, BLOCK)
     given = tl.load(value + i, mask=inside, other=0.0)
-    drawn = (_mixed(word) >> 8).to(tl.float32) * (1.0 / 16777216.0) * size_of < tl.abs(given)
+    drawn = _uniform(i, start, gamma, first, last, begin, end, BLOCK) * size_of < tl.abs(given)
     code = tl.where(drawn & inside, tl.where(given < 0, 2, 1), 0)
     carried = tl.where(code == 1, size_of, tl.where(code == 2, -size_of, 0.0))
     tl.store(rebuilt + i, carried, mask=inside)
@@ -89,10 +104,7 @@ def pack_ternary(
 def add_ternary(out, scale, codes, first, last, begin, end, numel, BLOCK: tl.constexpr):
     """Add scale, −scale or nothing, as each code says."""
     i, inside = _places(numel, BLOCK)
-    size_of = tl.zeros((BLOCK,), tl.float32)
-    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
-        mine = (i >= tl.load(begin + s)) & (i < tl.load(end + s))
-        size_of = tl.where(mine, tl.load(scale + s), size_of)
+    size_of = _scales(i, scale, first, last, begin, end, BLOCK)
     code = (tl.load(codes + i // 4, mask=inside, other=0).to(tl.int32) >> (2 * (i % 4))) & 3
     carried = tl.where(code == 1, size_of, tl.where(code == 2, -size_of, 0.0))
     tl.store(out + i, tl.load(out + i, mask=inside, other=0.0) + carried, mask=inside)
@@ -100,26 +112,19 @@ def add_ternary(out, scale, codes, first, last, begin, end, numel, BLOCK: tl.con
 
 @triton.jit
 def draw_levels(
-    x, norm, value, start, gamma, codes, rebuilt, first, last, begin, end, base, bucket, levels, sign, numel,
+    x, norm, value, start, gamma, codes, rebuilt, first, last, begin, end, base, width, levels, sign, numel,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Draw a level of its bucket's norm for every element, and the sign above it."""
     i, inside = _places(numel, BLOCK)
-    mine_of = tl.zeros((BLOCK,), tl.int32)
-    word = tl.zeros((BLOCK,), tl.uint32)
-    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
-        low = tl.load(begin + s)
-        mine = (i >= low) & (i < tl.load(end + s))
-        mine_of = tl.where(mine, tl.load(base + s) + (i - low) // bucket, mine_of)
-        counted = tl.load(start + s) + (i - low) * tl.load(gamma + s)
-        word = tl.where(mine, counted.to(tl.uint32, bitcast=True), word)
+    bucket = _rows(i, first, last, begin, end, base, width, BLOCK)
     given = tl.load(x + i, mask=inside, other=0.0)
-    size = tl.load(norm + mine_of, mask=inside, other=0.0)
+    size = tl.load(norm + bucket, mask=inside, other=0.0)
     some = size > 0
     place = tl.where(some, levels * tl.div_rn(tl.abs(given), tl.where(some, size, 1.0)), 0.0)
     place = tl.minimum(place, levels)
     floor = tl.floor(place)
-    drawn = (_mixed(word) >> 8).to(tl.float32) * (1.0 / 16777216.0) < place - floor
+    drawn = _uniform(i, start, gamma, first, last, begin, end, BLOCK) < place - floor
     level = floor.to(tl.int32) + drawn.to(tl.int32)
     carried = tl.load(value + level, mask=inside, other=0.0)
     tl.store(rebuilt + i, tl.where(given < 0, -carried, carried) * size, mask=inside)
@@ -128,16 +133,12 @@ def draw_levels(
 
 @triton.jit
 def add_levels(
-    out, codes, norm, value, first, last, begin, end, base, bucket, top, sign, numel, BLOCK: tl.constexpr
+    out, codes, norm, value, first, last, begin, end, base, width, top, sign, numel, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Add what each code stands for; a level above ``top``, which is refused later, counts as that."""
     i, inside = _places(numel, BLOCK)
-    mine_of = tl.zeros((BLOCK,), tl.int32)
-    for s in range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)) + 1):
-        low = tl.load(begin + s)
-        mine = (i >= low) & (i < tl.load(end + s))
-        mine_of = tl.where(mine, tl.load(base + s) + (i - low) // bucket, mine_of)
+    bucket = _rows(i, first, last, begin, end, base, width, BLOCK)
     code = tl.load(codes + i, mask=inside, other=0).to(tl.int32)
     carried = tl.load(value + tl.minimum(code & (sign - 1), top), mask=inside, other=0.0)
-    carried = tl.where(code >= sign, -carried, carried) * tl.load(norm + mine_of, mask=inside, other=0.0)
+    carried = tl.where(code >= sign, -carried, carried) * tl.load(norm + bucket, mask=inside, other=0.0)
     tl.store(out + i, tl.load(out + i, mask=inside, other=0.0) + carried, mask=inside)
