@@ -71,7 +71,7 @@ def main() -> None:
     parser = runs.arguments(__doc__, epochs=8.0)
     parser.add_argument("--recipes", nargs="*", default=RECIPES)
     asked = parser.parse_args()
-    variant = f"_{asked.data}_{asked.model}_{asked.epochs:g}"
+    variant = f"_{asked.data.replace('benchmarks.', '').replace(':', '-')}_{asked.model}_{asked.epochs:g}"
     with runs.folder_for(asked) as folder:
         configs = {
             (text, seed): asked_for(text, seed).config(asked, folder)

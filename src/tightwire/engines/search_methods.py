@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.ddpg import PAPER, Settings
 from tightwire.compress.search.keep import Keep
-from tightwire.compress.search.problem import Problem, Tried
+from tightwire.compress.search.problem import Problem, Tried, best
 
 Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
 """Method, evaluations done, in all, the last one, and what part of the budget it uses."""
@@ -98,3 +98,10 @@ def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, se
         tried = _RIVALS[method](problem, evaluations, told=told, seed=seed)
     kept.save(problem)
     return Searched(tried, count, time.perf_counter() - begin)
+
+
+def winner(searched: Mapping[str, Searched]) -> tuple[str, Tried]:
+    """The method with the best policy of all, and that policy."""
+    found = {method: best(one.tried) for method, one in searched.items()}
+    method = max(found, key=lambda name: (found[name].reward, -found[name].cost))
+    return method, found[method]

@@ -2,7 +2,7 @@
 
 once       build → every method → the best policy of all
 rounds     search at 50%, prune, train; at 35%, …      AMC's way to 20% of ResNet-50 (He et al. 2018, section 4.2)
-latency    found policy cut and timed: off by more than it may, the aim is corrected and the search done again
+latency    found policy cut and timed, the search aimed anew until it is met (`search_aim`)
 """
 
 from __future__ import annotations
@@ -24,20 +24,17 @@ from tightwire.compress.prune.schedules import one_shot
 from tightwire.compress.retrain import Examples, Training, evaluate, train
 from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.build import Built, Wish, build
-from tightwire.compress.search.channels import Channels
 from tightwire.compress.search.clip import clip
-from tightwire.compress.search.latency import aim, device_name, load_table
+from tightwire.compress.search.latency import device_name, load_table
 from tightwire.compress.search.policy import Policy, decide, trace
 from tightwire.compress.search.problem import Tried, best
 from tightwire.compress.search.rivals import at_share
-from tightwire.compress.search.timing import time_ns
-from tightwire.engines.search_methods import Kept, Searched, Watch, search_by
+from tightwire.engines.search_aim import Met, meet
+from tightwire.engines.search_methods import Kept, Searched, Watch, search_by, winner
 from tightwire.engines.shrink_file import Coded, architecture_of
 from tightwire.engines.shrink_source import Source
 
 _SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the uniform line in the report
-_AIMS = 3  # corrections of a latency
-_NEAR, _AIMED = 0.92, 0.96  # the part of its budget that is used well enough, and that is aimed at
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +82,11 @@ class SearchRun:
         built = self._build(model)
         kept = Kept(self.folder, name, self._digest(rounds or []))
         searched = self._search(built, kept)
+        method, tried = winner(searched)
         timed: dict[str, float] = {}
         if self.wish.budget is not None and self.wish.budget.kind == "latency":
-            built, searched, timed = self._aim(built, searched, kept)
-        method, tried = _winner(searched)
+            met = self._meet(built, searched, kept, budget_ns=self.wish.budget.target(built.whole))
+            built, searched, method, tried, timed = met.built, met.searched, met.method, met.tried, met.times
         policy = self._policy(built, method, tried, searched, timed)
         return Found(
             policy, _frontier(built), evaluate(model, self.sets.test).accuracy, self._test(model, built, tried)
@@ -128,33 +126,11 @@ class SearchRun:
         path.write_text(json.dumps(words), encoding="utf-8")
         return built
 
-    def _aim(
-        self, built: Built, searched: dict[str, Searched], kept: Kept
-    ) -> tuple[Built, dict[str, Searched], dict[str, float]]:
-        """Time what was found; while it is above the budget, or far below, correct the aim and search again.
+    def _meet(self, built: Built, searched: dict[str, Searched], kept: Kept, *, budget_ns: float) -> Met:
+        def again(aimed: Built, number: int) -> dict[str, Searched]:
+            return self._search(aimed, replace(kept, name=f"{kept.name}aim-{number}-"))
 
-        What was timed before tells where to aim. Of all attempts the one nearest below the budget is taken.
-        """
-        scorer = built.scorer
-        assert self.wish.budget is not None and isinstance(scorer, Channels)
-        budget_ns, problem = self.wish.budget.target(built.whole), built.problem
-        x = built.example.expand(self.wish.batch, *built.example.shape[1:]).contiguous()
-        known = [(problem.cost.most, built.whole)]  # sums of layers, and what whole networks took
-        attempts = []
-        while True:
-            _, tried = _winner(searched)
-            measured_ns = time_ns(scorer.cut(tried.levels, built.example), x)
-            known.append((tried.cost, measured_ns))
-            attempts.append((measured_ns, built, searched))
-            everything = tried.cost >= problem.cost.most
-            if len(attempts) > _AIMS or everything or _NEAR * budget_ns <= measured_ns <= budget_ns:
-                break
-            target = max(np.floor(aim(_AIMED * budget_ns, *zip(*known, strict=True))), problem.cost.least)
-            problem = replace(problem, clip=clip(problem.units, problem.cost, target))
-            built = replace(built, problem=problem)
-            searched = self._search(built, replace(kept, name=f"{kept.name}aim-{len(attempts)}-"))
-        measured_ns, built, searched = _nearest(attempts, budget_ns)
-        return built, searched, {"budget_ns": budget_ns, "measured_ns": measured_ns, "whole_ns": built.whole}
+        return meet(built, searched, again, budget_ns=budget_ns)
 
     def _policy(
         self, built: Built, method: str, tried: Tried, searched: dict[str, Searched], timed: dict[str, float]
@@ -185,20 +161,6 @@ class SearchRun:
     def _digest(self, rounds: list[dict[str, Any]]) -> str:
         words = [self.source.digest, repr(self.wish), str(self.seed), str(self.samples), json.dumps(rounds)]
         return sha256("\n".join(words).encode()).hexdigest()[:16]
-
-
-def _nearest(
-    attempts: list[tuple[float, Built, dict[str, Searched]]], budget_ns: float
-) -> tuple[float, Built, dict[str, Searched]]:
-    """The slowest within the budget; where none is, the fastest."""
-    within = [one for one in attempts if one[0] <= budget_ns]
-    return max(within, key=lambda one: one[0]) if within else min(attempts, key=lambda one: one[0])
-
-
-def _winner(searched: dict[str, Searched]) -> tuple[str, Tried]:
-    found = {method: best(one.tried) for method, one in searched.items()}
-    method = max(found, key=lambda name: (found[name].reward, -found[name].cost))
-    return method, found[method]
 
 
 def _method(built: Built, one: Searched) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def built(name: str, budget: str, prune: str = "channels", sizer: Sizer | None =
 @pytest.mark.parametrize("budget", ["flops=1", "params=1", "bytes=1", "latency=1"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_stream_of_actions_exceeds_the_budget(name: str, budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tightwire.compress.search.build.time_ns", lambda module, x: float(_macs(module)))
+    monkeypatch.setattr("tightwire.compress.search.build.in_turns_ns", lambda some, x: [float(_macs(m)) for m in some])
     made = built(name, budget)
     cost = made.problem.cost
     rule = clip(made.problem.units, cost, np.floor(cost.least + 0.4 * (cost.most - cost.least)))

@@ -38,7 +38,7 @@ from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.problem import Problem
 from tightwire.compress.search.reconstruct import Statistics, gather
 from tightwire.compress.search.rivals import at_share
-from tightwire.compress.search.timing import time_ns
+from tightwire.compress.search.timing import in_turns_ns
 from tightwire.compress.search.units import Unit
 from tightwire.compress.search.weights import Weights, weight_units
 from tightwire.compress.size import Estimate, Sizer, dense_nbytes
@@ -96,7 +96,12 @@ class Built:
     costs: dict[str, Cost]
     layers: dict[str, Layer]
     whole: float  # what the network costs as it is, in the budget's own measure
-    example: Tensor
+    batch: Tensor  # of which a latency is: real samples, as pooling takes longer where it cannot guess the maximum
+
+    @property
+    def example(self) -> Tensor:
+        """One sample."""
+        return self.batch[:1]
 
 
 def build(
@@ -105,13 +110,13 @@ def build(
 ) -> Built:  # fmt: skip
     """Look at the network once; everything a search asks later is answered from what was seen."""
     model.eval()
-    example = train.x_N[:1]
-    layers = read_layers(model, example)
+    batch = train.x_N[torch.arange(wish.batch, device=train.x_N.device) % len(train)]
+    layers = read_layers(model, batch[:1])
     if len(layers) < 2:
         raise CompressError(f"the network has {len(layers)} layers that can be pruned; a search needs at least 2")
     measure = Measure(model, held, _together(layers, held))
     make = _channels if wish.prune == "channels" else _weights
-    return make(_Parts(model, train, layers, measure, sizer or Estimate(), table, example), wish)
+    return make(_Parts(model, train, layers, measure, sizer or Estimate(), table, batch, batch[:1]), wish)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +127,7 @@ class _Parts:
     measure: Measure
     sizer: Sizer
     table: Table | None
+    batch: Tensor
     example: Tensor
 
 
@@ -174,16 +180,13 @@ def _timed(
         raise CompressError("a latency budget needs a table of timed layers for its batch; give one (--latency-table)")
     time_all(parts.layers, parts.table, least=wish.smallest)
     cost = costs["latency"] = channel_cost("latency", parts.layers, groups, units, parts.table.curve)
-    x = parts.example.expand(wish.batch, *parts.example.shape[1:]).contiguous()
-    sums, measured = [], []
     loose = Problem(units, clip(units, cost, cost.most), scorer)
-    for share in _TIMED_SHARES:
-        levels = at_share(loose, share)
-        sums.append(float(cost.total(levels[None])[0]))
-        measured.append(time_ns(scorer.cut([int(level) for level in levels], parts.example), x))
+    level_ST = np.array([at_share(loose, share) for share in _TIMED_SHARES])
+    sums = [float(total) for total in cost.total(level_ST)]
+    measured = in_turns_ns([scorer.cut(levels.tolist(), parts.example) for levels in level_ST], parts.batch)
     target = wish.budget.target(measured[-1])
     problem = Problem(units, clip(units, cost, np.floor(aim(target, sums, measured))), scorer, _price(wish, costs))
-    return Built(problem, scorer, costs, parts.layers, measured[-1], parts.example)
+    return Built(problem, scorer, costs, parts.layers, measured[-1], parts.batch)
 
 
 def _weights(parts: _Parts, wish: Wish) -> Built:
@@ -213,7 +216,7 @@ def _built(
     target = wish.budget.target(whole) if wish.budget is not None else cost.most
     with torch.no_grad():
         problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs))
-    return Built(problem, scorer, costs, parts.layers, whole, parts.example)
+    return Built(problem, scorer, costs, parts.layers, whole, parts.batch)
 
 
 def _price(wish: Wish, costs: dict[str, Cost]) -> Cost | None:

@@ -1,8 +1,12 @@
-"""How long a module takes on one device, in nanoseconds: the median of short rounds, the quietest of a few."""
+"""How long modules take on one device, in nanoseconds: the median of short rounds, the quietest of a few.
+
+Machines become slower and faster by a third within minutes, so what is compared is timed in turns.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from statistics import median
 
 import torch
@@ -12,15 +16,35 @@ _ROUND_S = 0.004
 _ROUNDS, _TRIES = 7, 3
 
 
-@torch.inference_mode()
 def time_ns(module: nn.Module, x: Tensor, *, rounds: int = _ROUNDS, round_s: float = _ROUND_S) -> float:
     """Nanoseconds of one call. Rounds that are disturbed are the longer ones, so the least median of three is taken."""
-    module.eval()
-    for _ in range(3):
-        module(x)
-    calls = max(1, int(round_s / max(_seconds(module, x, 1), 1e-7)))
-    tries = [median(_seconds(module, x, calls) for _ in range(rounds)) for _ in range(_TRIES)]
-    return 1e9 * min(tries)
+    (found,) = in_turns_ns([module], x, rounds=rounds, tries=_TRIES, round_s=round_s)
+    return found
+
+
+@torch.inference_mode()
+def in_turns_ns(
+    modules: Sequence[nn.Module],
+    x: Tensor,
+    *,
+    rounds: int = _ROUNDS,
+    tries: int = 3 * _TRIES,
+    round_s: float = _ROUND_S,
+) -> list[float]:
+    """The same for several modules, one round of each after another."""
+    calls = []
+    for module in modules:
+        module.eval()
+        for _ in range(3):
+            module(x)
+        calls.append(max(1, int(round_s / max(_seconds(module, x, 1), 1e-7))))
+    least = [float("inf")] * len(modules)
+    for _ in range(tries):
+        taken = [
+            [_seconds(*one) for one in zip(modules, [x] * len(modules), calls, strict=True)] for _ in range(rounds)
+        ]
+        least = [min(before, median(now)) for before, now in zip(least, zip(*taken, strict=True), strict=True)]
+    return [1e9 * seconds for seconds in least]
 
 
 def _seconds(module: nn.Module, x: Tensor, calls: int) -> float:
