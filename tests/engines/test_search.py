@@ -170,6 +170,9 @@ def test_a_latency_that_nothing_meets_ends_with_the_fastest(
     least, whole = min(times[::2]), times[1]
     assert timed["measured_ns"] == pytest.approx(timed["whole_ns"] * least / whole) and len(times) == 8
     assert timed["measured_ns"] > timed["budget_ns"]
+    tiny = config(trained, tmp_path / "q.json", "latency=0.01", "channels")
+    with pytest.raises(TightwireError, match=r"latency=0\.01 cannot be met: the smallest network takes .* ms here"):
+        search_policy(tiny, watch=quiet)
 
 
 def test_what_cannot_be_searched_or_followed_is_said(trained: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ Prune: TypeAlias = Literal["channels", "weights", "joint"]
 Reward: TypeAlias = Literal["error", "flops", "params"]
 PATTERNS, BITS = ("fine", "vector:4", "kernel"), (2, 3, 4, 5)
 _GATHERED, _GATHERED_AT_ONCE = 2000, 200  # samples for least squares
-_TIMED_SHARES = (0.25, 0.5, 0.75, 1.0)
+_TIMED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # the smallest policy, the whole network, and some between
 _SMALL = 2e10  # multiply-adds of all samples, below which a GPU has room for several networks at once
 _TOGETHER = 16
 
@@ -185,7 +185,13 @@ def _timed(
     sums = [float(total) for total in cost.total(level_ST)]
     measured = in_turns_ns([scorer.cut(levels.tolist(), parts.example) for levels in level_ST], parts.batch)
     target = wish.budget.target(measured[-1])
-    problem = Problem(units, clip(units, cost, np.floor(aim(target, sums, measured))), scorer, _price(wish, costs))
+    if target < min(measured):
+        raise CompressError(
+            f"{wish.budget} cannot be met: the smallest network takes {min(measured) / 1e6:.3f} ms here, the whole one "
+            f"{measured[-1] / 1e6:.3f}; ask for more, or let more be pruned (--least)"
+        )
+    aimed = max(np.floor(aim(target, sums, measured)), cost.least)
+    problem = Problem(units, clip(units, cost, aimed), scorer, _price(wish, costs))
     return Built(problem, scorer, costs, parts.layers, measured[-1], parts.batch)
 
 

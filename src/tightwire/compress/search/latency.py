@@ -89,7 +89,7 @@ def load_table(path: Path, *, device: str, batch: int) -> Table:
     if (found.device, found.batch) != (device, batch):
         raise CompressError(
             f"{path} was timed on {found.device} with batches of {found.batch}, not on {device} with "
-            f"{batch}; name another"
+            f"batches of {batch}; name another (--latency-table), or --overwrite it"
         )
     return found
 
