@@ -21,7 +21,8 @@ from tightwire import data as workloads
 from tightwire import models
 from tightwire.compress.retrain import Examples, Training
 from tightwire.compress.search.build import Built
-from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.compress.search.problem import Problem, Tried
+from tightwire.compress.search.settle import settle
 from tightwire.data.augment import crop_flip
 from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
@@ -131,9 +132,9 @@ def searched(method: str, problem: Problem, asked: Asked, name: str, episodes: i
     words = f"{sha256(weights).hexdigest()} {name} {episodes} {settings}"
     digest = sha256(words.encode()).hexdigest()[:8]  # with other settings another search begins
     kept = Kept(asked.work / "kept", f"{name}-{asked.seed}-{method}-{digest}-", digest)
-    alone = Problem(problem.units, problem.clip, problem.scorer, problem.price)
+    alone = Problem(problem.units, problem.clip, problem.scorer, problem.price, problem.samples)
     found = search_by(method, alone, episodes, kept=kept, seed=asked.seed, watch=quiet)
-    return best(found.tried), found
+    return settle(problem, found.tried), found
 
 
 def quiet(*_: Any) -> None:

@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=400)
-    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--samples", type=int, default=5000)
     parser.add_argument("--epochs", type=float, default=5.0)
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)

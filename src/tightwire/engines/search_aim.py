@@ -47,7 +47,7 @@ def meet(
     known = [(cost.most, built.whole)]  # sums of layers, and what whole networks took
     attempts: dict[Timed, tuple[Built, dict[str, Searched]]] = {}
     while True:
-        _, tried = winner(searched)
+        _, tried = winner(built.problem, searched)
         timed = tried, time_of(tried.levels)
         attempts.setdefault(timed, (built, searched))
         known.append((tried.cost, timed[1]))
@@ -61,7 +61,7 @@ def meet(
     tried, measured_ns = fit(built.problem, closest, time_of, budget_ns)
     times = {"budget_ns": budget_ns, "measured_ns": measured_ns, "whole_ns": built.whole}
     target = max(built.problem.clip.target, tried.cost)
-    return Met(_aimed_at(built, target), searched, winner(searched)[0], tried, times)
+    return Met(_aimed_at(built, target), searched, winner(built.problem, searched)[0], tried, times)
 
 
 def _aimed_at(built: Built, target: float) -> Built:

@@ -19,7 +19,8 @@ from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.ddpg import PAPER, Settings
 from tightwire.compress.search.keep import Keep
-from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.compress.search.problem import Problem, Tried
+from tightwire.compress.search.settle import settle
 
 Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
 """Method, evaluations done, in all, the last one, and what part of the budget it uses."""
@@ -100,8 +101,8 @@ def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, se
     return Searched(tried, count, time.perf_counter() - begin)
 
 
-def winner(searched: Mapping[str, Searched]) -> tuple[str, Tried]:
-    """The method with the best policy of all, and that policy."""
-    found = {method: best(one.tried) for method, one in searched.items()}
+def winner(problem: Problem, searched: Mapping[str, Searched]) -> tuple[str, Tried]:
+    """The method whose policy is the best of all, and that policy."""
+    found = {method: settle(problem, one.tried) for method, one in searched.items()}
     method = max(found, key=lambda name: (found[name].reward, -found[name].cost))
     return method, found[method]

@@ -27,8 +27,9 @@ from tightwire.compress.search.build import Built, Wish, build
 from tightwire.compress.search.clip import clip
 from tightwire.compress.search.latency import device_name, load_table
 from tightwire.compress.search.policy import Policy, decide, trace
-from tightwire.compress.search.problem import Tried, best
+from tightwire.compress.search.problem import Tried
 from tightwire.compress.search.rivals import at_share
+from tightwire.compress.search.settle import settle
 from tightwire.engines.search_aim import Met, meet
 from tightwire.engines.search_methods import Kept, Searched, Watch, search_by, winner
 from tightwire.engines.shrink_file import Coded, architecture_of
@@ -82,7 +83,7 @@ class SearchRun:
         built = self._build(model)
         kept = Kept(self.folder, name, self._digest(rounds or []))
         searched = self._search(built, kept)
-        method, tried = winner(searched)
+        method, tried = winner(built.problem, searched)
         timed: dict[str, float] = {}
         if self.wish.budget is not None and self.wish.budget.kind == "latency":
             met = self._meet(built, searched, kept, budget_ns=self.wish.budget.target(built.whole))
@@ -164,7 +165,7 @@ class SearchRun:
 
 
 def _method(built: Built, one: Searched) -> dict[str, Any]:
-    found = best(one.tried)
+    found = settle(built.problem, one.tried)
     return {
         "error": found.error, "cost": found.cost, "reward": found.reward, "evaluations": one.evaluations,
         "seconds": one.seconds, "layers": [choice.ratio for choice in built.problem.choices(found.levels)],

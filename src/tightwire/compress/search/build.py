@@ -116,7 +116,7 @@ def build(
         raise CompressError(f"the network has {len(layers)} layers that can be pruned; a search needs at least 2")
     measure = Measure(model, held, _together(layers, held))
     make = _channels if wish.prune == "channels" else _weights
-    return make(_Parts(model, train, layers, measure, sizer or Estimate(), table, batch, batch[:1]), wish)
+    return make(_Parts(model, train, layers, measure, len(held), sizer or Estimate(), table, batch, batch[:1]), wish)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,7 @@ class _Parts:
     train: Examples
     layers: dict[str, Layer]
     measure: Measure
+    samples: int
     sizer: Sizer
     table: Table | None
     batch: Tensor
@@ -191,7 +192,7 @@ def _timed(
             f"{measured[-1] / 1e6:.3f}; ask for more, or let more be pruned (--least)"
         )
     aimed = max(np.floor(aim(target, sums, measured)), cost.least)
-    problem = Problem(units, clip(units, cost, aimed), scorer, _price(wish, costs))
+    problem = Problem(units, clip(units, cost, aimed), scorer, _price(wish, costs), parts.samples)
     return Built(problem, scorer, costs, parts.layers, measured[-1], parts.batch)
 
 
@@ -221,7 +222,7 @@ def _built(
     whole = float(dense_nbytes(parts.model)) if kind == "bytes" else cost.most
     target = wish.budget.target(whole) if wish.budget is not None else cost.most
     with torch.no_grad():
-        problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs))
+        problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs), parts.samples)
     return Built(problem, scorer, costs, parts.layers, whole, parts.batch)
 
 

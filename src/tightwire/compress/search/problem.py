@@ -40,12 +40,16 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Units, a hard budget, and what a policy is worth. ``price`` is what the reward takes the logarithm of, if any."""
+    """Units, a hard budget, and what a policy is worth. ``price`` is what the reward takes the logarithm of, if any.
+
+    ``samples`` is how many errors are counted on; 0 where they are exact.
+    """
 
     units: tuple[Unit, ...]
     clip: Clip
     scorer: Scorer
     price: Cost | None = None
+    samples: int = 0
     known: dict[tuple[int, ...], float] = field(default_factory=dict)
 
     @property

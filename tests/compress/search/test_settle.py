@@ -1,0 +1,66 @@
+"""Which policy is taken: the best where errors are exact, else one that is as good by all that can be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log, sqrt
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.compress.search.toys import toy
+from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.compress.search.rivals import uniform_levels
+from tightwire.compress.search.settle import settle
+
+
+def some(problem: Problem, seed: int, count: int = 60) -> list[Tried]:
+    asked = np.random.default_rng(seed).integers(0, 21, (count, len(problem.units)))
+    return problem.evaluate(problem.clip.walk(asked))
+
+
+def uniform(problem: Problem) -> Tried:
+    return problem.evaluate(uniform_levels(problem)[None])[0]
+
+
+def off(problem: Problem, one: Tried) -> float:
+    mine, even = (problem.choices(levels) for levels in (one.levels, uniform(problem).levels))
+    return sum(log(a.ratio / b.ratio) ** 2 for a, b in zip(mine, even, strict=True))
+
+
+@given(seed=st.integers(0, 30), samples=st.integers(50, 100_000))
+def test_it_is_as_good_as_the_best_by_one_standard_error_and_nearer_to_uniform(seed: int, samples: int) -> None:
+    problem, _ = toy(seed)
+    problem = replace(problem, samples=samples)
+    tried = some(problem, seed)
+    top, taken = best(tried), settle(problem, tried)
+    within = top.error + sqrt(top.error * (1 - top.error) / samples)
+    assert taken.error <= within + 1e-12 and off(problem, taken) <= off(problem, top)
+    assert all(off(problem, one) >= off(problem, taken) for one in tried if one.error < within - 1e-12)
+
+
+def test_where_errors_are_exact_the_best_is_taken() -> None:
+    problem, _ = toy(0)
+    tried = [uniform(problem), *some(problem, 0)]
+    assert settle(problem, tried) == best(tried)
+    perfect = replace(tried[1], error=0.0, reward=0.0)
+    assert settle(replace(problem, samples=10), [*tried, perfect]) == perfect
+
+
+def test_what_chance_could_have_done_does_not_lead_away_from_uniform() -> None:
+    problem, _ = toy(5)
+    even = uniform(problem)
+    lucky = replace(some(problem, 1)[0], error=even.error - 0.003, reward=-(even.error - 0.003))
+    assert settle(replace(problem, samples=1000), [even, lucky]) == even
+    assert settle(replace(problem, samples=1_000_000), [even, lucky]) == lucky
+
+
+def test_rewards_that_weigh_a_price_are_compared_alike() -> None:
+    problem, _ = toy(5)
+    dear = Problem(problem.units, problem.clip, problem.scorer, problem.cost, samples=1000)
+    plain = {one.levels for one in some(problem, 2)}
+    taken = settle(dear, some(dear, 2))
+    top = best(some(dear, 2))
+    assert taken.levels in plain and taken.reward <= top.reward
+    assert taken.reward >= top.reward * (1 + sqrt((1 - top.error) / (top.error * 1000))) - 1e-12
