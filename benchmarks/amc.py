@@ -127,8 +127,8 @@ def _collect(asked: argparse.Namespace) -> None:
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
-    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "fine_epochs", "fine_decay",
-             "fine_rate", "episodes", "samples", "multiple_of", "least")  # fmt: skip
+    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "tune_rate", "fine_epochs",
+             "fine_decay", "fine_rate", "episodes", "samples", "multiple_of", "least")  # fmt: skip
     said = " ".join(f"--{word.replace('_', '-')} {vars(asked)[word]}" for word in words)
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
 
@@ -151,6 +151,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, default=120)
     parser.add_argument("--bottleneck-epochs", type=float, default=15)
     parser.add_argument("--tune-epochs", type=float, default=40)
+    parser.add_argument("--tune-rate", type=float, default=0.2, help="learning rate of what was cut")
     parser.add_argument("--fine-epochs", type=float, default=200, help="of training with single weights pruned")
     parser.add_argument("--fine-decay", type=float, default=1e-3, help="weight decay in it")
     parser.add_argument("--fine-rate", type=float, default=0.2, help="learning rate in it")

@@ -43,6 +43,7 @@ class Asked:
     epochs: float
     bottleneck_epochs: float
     tune_epochs: float
+    tune_rate: float
     fine_epochs: float
     fine_decay: float
     fine_rate: float

@@ -63,6 +63,7 @@ SECTIONS = {
     "accuracy_fashion-mnist_cnn_30": training.accuracy,
     "accuracy_cifar10_resnet20_40": training.accuracy,
     "accuracy_cifar10_resnet20_50": training.accuracy,
+    "accuracy_halved-cifar10_resnet20_8": training.accuracy,
     "hogwild": asyncs.hogwild,
     "stragglers": asyncs.stragglers,
     "server": asyncs.server,
@@ -87,6 +88,7 @@ SECTIONS = {
     "gpu_codebook": small.gpu_codebook,
     "amc": search.amc,
     "amc_cpu": search.amc_cpu,
+    "amc_pairs": search.amc_pairs,
 }
 
 

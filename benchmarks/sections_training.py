@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.tables import table
 
 PAPER = "paper's bytes"
+_SHOWN = {"benchmarks.halved:cifar10": "cifar10 in 16 × 16 pixels"}
 
 
 def vs_ddp(record: dict[str, Any]) -> str:
@@ -83,8 +84,9 @@ def accuracy(record: dict[str, Any]) -> str:
                      ", ".join(f"{100 * one:.2f}" for one in found), f"{row['points_above_sync_sgd']:+.2f}",
                      f"{row['payload_ratio']:.1f}"])  # fmt: skip
     seeds = max(len(row["accuracy"]) for row in record["rows"])
+    data = _SHOWN.get(record["data"], record["data"])
     return (
-        f"## Accuracy beside `sync-sgd`: `{record['model']}` on {record['data']}, {record['epochs']:g} epochs\n\n"
+        f"## Accuracy beside `sync-sgd`: `{record['model']}` on {data}, {record['epochs']:g} epochs\n\n"
         f"{record['workers']} workers on the in-process link, batches of {record['batch']} each, every recipe with its "
         f"defaults, {seeds} seed{'s' * (seeds > 1)}; all recipes see the same samples:\n\n"
         + table(["recipe", "test accuracy", "each seed", "points above `sync-sgd`", "payload ratio"], rows)
