@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from benchmarks.halved import Halved, cifar10
+
 from tightwire.data.rows import Samples
 
 
