@@ -88,7 +88,6 @@ SECTIONS = {
     "gpu_codebook": small.gpu_codebook,
     "amc": search.amc,
     "amc_cpu": search.amc_cpu,
-    "amc_pairs": search.amc_pairs,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from benchmarks.amc_summary import PAIR, SIDES, starting
+from benchmarks.amc_summary import SIDES, starting
 from benchmarks.tables import table
 
 
@@ -155,28 +155,3 @@ def _toys(toy: dict[str, Any]) -> str:
         "optimum's (sensitivity is exact where harms add up, as they do here):\n\n"
         + table(["method", "least", "mean", "seeds within 2%"], lines)
     )
-
-
-def amc_pairs(record: dict[str, Any]) -> str:
-    """AMC beside uniform through the commands: searched, fine-tuned, written."""
-    parts = [
-        f"## AMC beside uniform, from search to file\n\n`tightwire search` ({record['episodes']} evaluations on "
-        f"{record['samples']:,} samples that training never saw), then `tightwire shrink --policy` "
-        f"({record['epochs']:g} epochs): {record['network']} on {record['data']}, both methods with the same budget, "
-        "seed and training.\n"
-    ]
-    for kind in dict.fromkeys(row["prune"] for row in record["rows"]):
-        rows = [row for row in record["rows"] if row["prune"] == kind]
-        lines: list[list[object]] = [
-            [row["method"], row["seed"], _percent(row["not_retrained"]), f"**{_percent(row['test_accuracy'])}**",
-             _percent(row["reference_accuracy"]), f"{row['nbytes']:,}"]
-            for row in rows
-        ]  # fmt: skip
-        found = {method: [row["test_accuracy"] for row in rows if row["method"] == method] for method in PAIR}
-        over = [mine - other for mine, other in zip(*found.values(), strict=True)]
-        means = ", ".join(f"{name} {_percent(statistics.mean(some))}" for name, some in found.items())
-        parts.append(
-            f"\n{rows[0]['budget']} by {kind}; fine-tuned: {means}, AMC over uniform {_points(over)}:\n\n"
-            + table(["method", "seed", "not retrained", "the file", "whole network", "bytes"], lines)
-        )
-    return "".join(parts)
