@@ -21,7 +21,7 @@ from tightwire.algebra.errors import PayloadError
 from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.bitpack import pack_bits, unpack_bits
-from tightwire.codecs.passes import passes_for
+from tightwire.codecs.passes import figures_for, passes_for
 from tightwire.codecs.stretches import stretches
 
 _ROW_NBYTES = 8  # two float32 means
@@ -78,6 +78,9 @@ def rows(spec: Spec) -> int:
 
 def means(x: Bucket) -> Tensor:
     """Two for each row of all tensors."""
+    fast = figures_for(x)
+    if fast is not None:
+        return fast.means(x)
     found = stretches(x.spec, x.flat.device, "row")
     if found is None:
         each = (row_means(flat.view(s.rows, s.row_numel)) for s, flat in x.segments())
@@ -96,9 +99,9 @@ def row_means(x_RC: Tensor) -> Tensor:
             [ 0.,  1.]])
     """
     count_R = torch.count_nonzero(x_RC >= 0, dim=1)
-    high_R = x_RC.clamp(min=0).sum(1, dtype=torch.float32) / count_R.clamp(min=1)
-    low_R = x_RC.clamp(max=0).sum(1, dtype=torch.float32) / (x_RC.shape[1] - count_R).clamp(min=1)
-    return torch.stack([low_R, high_R], 1)
+    high_R = x_RC.clamp(min=0).sum(1, dtype=torch.float64) / count_R.clamp(min=1)
+    low_R = x_RC.clamp(max=0).sum(1, dtype=torch.float64) / (x_RC.shape[1] - count_R).clamp(min=1)
+    return torch.stack([low_R, high_R], 1).float()
 
 
 def _rebuilt(positive_N: Tensor, mean_R2: Tensor, spec: Spec) -> Tensor:

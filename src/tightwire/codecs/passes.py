@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tightwire.algebra.tensors import Bucket
 from tightwire.algebra.world import At
+from tightwire.codecs.stretches import Per
 
 
 class Passes(Protocol):
@@ -51,6 +52,19 @@ class Rounding(Protocol):
         ...
 
 
+@runtime_checkable
+class Figures(Protocol):
+    """What rows, tensors or buckets come to, all in one pass. Not everybody who offers passes has it."""
+
+    def means(self, x: Bucket) -> Tensor:
+        """The mean below zero and the mean from zero on of each row, 0 for a side that is empty."""
+        ...
+
+    def sizes(self, x: Bucket, per: Per) -> tuple[Tensor, Tensor]:
+        """The sum of squares (float64) and the largest magnitude of each stretch."""
+        ...
+
+
 Offer = Callable[[Bucket], Passes | None]
 _offers: list[Offer] = []
 
@@ -76,5 +90,14 @@ def rounding_for(x: Bucket) -> Rounding | None:
     for maker in _offers:
         found: object = maker(x)
         if isinstance(found, Rounding):
+            return found
+    return None
+
+
+def figures_for(x: Bucket) -> Figures | None:
+    """The first passes that are offered for this bucket and know figures."""
+    for maker in _offers:
+        found: object = maker(x)
+        if isinstance(found, Figures):
             return found
     return None

@@ -25,7 +25,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
-from tightwire.codecs.passes import rounding_for
+from tightwire.codecs.passes import figures_for, rounding_for
 from tightwire.codecs.stretches import stretches
 
 Norm = Literal["l2", "max"]
@@ -109,6 +109,10 @@ class Qsgd:
         return sum(-(-s.numel // self.bucket) for s in spec.segments)
 
     def _norms(self, x: Bucket) -> Tensor:
+        fast = figures_for(x)
+        if fast is not None:
+            square_B, largest_B = fast.sizes(x, self.bucket)
+            return largest_B if self.norm == "max" else square_B.sqrt_().float()
         found = stretches(x.spec, x.flat.device, self.bucket)
         if found is not None:
             if self.norm == "max":

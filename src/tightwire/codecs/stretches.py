@@ -54,7 +54,7 @@ def stretches(spec: Spec, device: torch.device, per: Per) -> Stretches | None:
 
 @lru_cache(maxsize=256)
 def _made(spec: Spec, device: torch.device, per: Per) -> Stretches | None:
-    length = [part for s in spec.segments for part in _lengths(s, per)]
+    length = [part for s in spec.segments for part in lengths(s, per)]
     if not length or max(length) > _LONG:
         return None
     length_S = torch.tensor(length)
@@ -73,6 +73,7 @@ def counted(s: Segment, per: Per) -> tuple[int, int]:
     return (1, s.numel) if per == "tensor" else (-(-s.numel // per), per)
 
 
-def _lengths(s: Segment, per: Per) -> list[int]:
+def lengths(s: Segment, per: Per) -> list[int]:
+    """How long each stretch of a tensor is."""
     count, length = counted(s, per)
     return [min(length, s.numel - begin * length) for begin in range(count)]

@@ -26,7 +26,7 @@ from tightwire.algebra.tensors import Bucket, Spec, State
 from tightwire.algebra.world import At
 from tightwire.codecs.codes import codes_nbytes, exactly, pack_codes, scales, spread, unpack_codes
 from tightwire.codecs.dice import uniform
-from tightwire.codecs.passes import passes_for
+from tightwire.codecs.passes import figures_for, passes_for
 from tightwire.codecs.stretches import stretches
 
 Scaler = Literal["shared", "own"]
@@ -60,8 +60,7 @@ class TernGrad:
 
     def encode(self, x: Bucket, state: State, at: At) -> Encoding:
         """Clip, agree on a scaler for each tensor, draw."""
-        value_N = self.expected(x, at)
-        scale_S = _scales(value_N, x.spec)
+        value_N, scale_S = self._clipped(x)
         if self.scaler == "shared" and len(scale_S):
             scale_S = yield Ask("max", scale_S)
         fast = passes_for(x)
@@ -93,6 +92,21 @@ class TernGrad:
 
     def expected(self, x: Bucket, at: At) -> Tensor:
         """The mean of what is sent: x clipped, in float32."""
+        return self._clipped(x)[0]
+
+    def _clipped(self, x: Bucket) -> tuple[Tensor, Tensor]:
+        """Values, and the largest magnitude of each tensor of them."""
+        fast = figures_for(x)
+        if fast is None:
+            value_N = self._each_clipped(x)
+            return value_N, _scales(value_N, x.spec)
+        square_S, largest_S = fast.sizes(x, "tensor")
+        if isinf(self.clip):
+            return x.flat, largest_S
+        most_S = self._most(square_S.sqrt(), x.spec)
+        return _clamped(x.flat, most_S, x.spec), torch.minimum(largest_S, most_S)
+
+    def _each_clipped(self, x: Bucket) -> Tensor:
         value_N = x.flat.float()
         if isinf(self.clip):
             return value_N
@@ -101,13 +115,22 @@ class TernGrad:
             length_S = found.sums(value_N.double().square_()).sqrt_()
             most_N = found.spread(self.clip * (length_S / found.length_S.clamp(min=1).sqrt()).float())
             return value_N.clamp(-most_N, most_N)
-        clipped_N = torch.empty_like(value_N)
-        for s in x.spec.segments:
-            place = slice(s.offset, s.offset + s.numel)
-            length = torch.linalg.vector_norm(value_N[place], dtype=torch.float64)
-            most = self.clip * (length / sqrt(max(1, s.numel))).float()
-            torch.clamp(value_N[place], -most, most, out=clipped_N[place])
-        return clipped_N
+        each = (torch.linalg.vector_norm(flat, dtype=torch.float64)[None] for _, flat in x.segments())
+        length_S = torch.cat([value_N.new_empty(0, dtype=torch.float64), *each])
+        return _clamped(value_N, self._most(length_S, x.spec), x.spec)
+
+    def _most(self, length_S: Tensor, spec: Spec) -> Tensor:
+        """So many deviations of each tensor."""
+        root_S = length_S.new_tensor([sqrt(max(1, s.numel)) for s in spec.segments])
+        return self.clip * (length_S / root_S).float()
+
+
+def _clamped(value_N: Tensor, most_S: Tensor, spec: Spec) -> Tensor:
+    clipped_N = torch.empty_like(value_N)
+    for s, most in zip(spec.segments, most_S, strict=True):
+        place = slice(s.offset, s.offset + s.numel)
+        torch.clamp(value_N[place], -most, most, out=clipped_N[place])
+    return clipped_N
 
 
 def _scales(value_N: Tensor, spec: Spec) -> Tensor:

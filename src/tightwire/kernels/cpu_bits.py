@@ -21,6 +21,7 @@ from tightwire.algebra.world import At
 from tightwire.codecs.dice import seeds
 from tightwire.codecs.passes import Passes
 from tightwire.kernels.compiled import compiled
+from tightwire.kernels.cpu_figures import CpuFigures
 
 FROM_NUMEL = 1 << 16  # smaller buckets are as fast without
 _WHOLE = 64  # elements that fill whole bytes, whatever their codes
@@ -48,7 +49,7 @@ def in_stretches(run: Callable[[int, int], object], numel: int) -> None:
 
 
 @dataclass(frozen=True)
-class CpuPasses:
+class CpuPasses(CpuFigures):
     """The loops, given arrays."""
 
     loops: Any
@@ -125,5 +126,5 @@ def cpu_passes(x: Bucket) -> Passes | None:
     """These passes, if they are for this bucket."""
     if x.flat.device.type != "cpu" or x.spec.dtype != torch.float32 or x.spec.numel < FROM_NUMEL:
         return None
-    loops = compiled("numba", "packing bits", "bits")
-    return None if loops is None else CpuPasses(loops)
+    loops, figures = (compiled("numba", "packing bits", family) for family in ("bits", "figures"))
+    return None if loops is None or figures is None else CpuPasses(figures, loops)
