@@ -32,17 +32,15 @@ def in_turns_ns(
     round_s: float = _ROUND_S,
 ) -> list[float]:
     """The same for several modules, one round of each after another."""
-    calls = []
+    timed = []
     for module in modules:
         module.eval()
         for _ in range(3):
             module(x)
-        calls.append(max(1, int(round_s / max(_seconds(module, x, 1), 1e-7))))
+        timed.append((module, max(1, int(round_s / max(_seconds(module, x, 1), 1e-7)))))
     least = [float("inf")] * len(modules)
     for _ in range(tries):
-        taken = [
-            [_seconds(*one) for one in zip(modules, [x] * len(modules), calls, strict=True)] for _ in range(rounds)
-        ]
+        taken = [[_seconds(module, x, calls) for module, calls in timed] for _ in range(rounds)]
         least = [min(before, median(now)) for before, now in zip(least, zip(*taken, strict=True), strict=True)]
     return [1e9 * seconds for seconds in least]
 
