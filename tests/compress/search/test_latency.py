@@ -15,7 +15,7 @@ from tightwire.compress.errors import CompressError
 from tightwire.compress.search import latency
 from tightwire.compress.search.latency import Table, Timed, aim, key_of, load_table, time_all
 from tightwire.compress.search.layers import read_layers
-from tightwire.compress.search.timing import time_ns
+from tightwire.compress.search.timing import in_turns_ns, time_ns
 
 
 def test_a_table_is_measured_once_kept_and_never_falls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +66,19 @@ def test_more_work_takes_longer() -> None:
     small, large = nn.Linear(16, 16), nn.Linear(1500, 1500)
     x = torch.randn(8, 16), torch.randn(8, 1500)
     assert 0 < time_ns(small, x[0], round_s=0.001) < time_ns(large, x[1], round_s=0.001) < 1e9
+
+
+def test_what_is_compared_is_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other, order = nn.Linear(2, 2), nn.Linear(2, 2), list[nn.Module]()
+    slow = iter([1.0, 1.0, *(2.0, 5.0, 2.0, 4.0, 9.0, 6.0), *(3.0, 4.5, 1.5, 4.4, 3.5, 4.6)])
+
+    def pretend(module: nn.Module, x: torch.Tensor, calls: int) -> float:
+        order.append(module)
+        return next(slow)
+
+    monkeypatch.setattr("tightwire.compress.search.timing._seconds", pretend)
+    assert in_turns_ns([one, other], torch.zeros(1, 2), rounds=3, tries=2) == [2e9, 4.5e9]
+    assert order == [one, other] * 7
 
 
 def test_the_aim_turns_time_into_sums_of_layers() -> None:
