@@ -65,7 +65,7 @@ def test_what_learns_nothing_is_refused() -> None:
 def test_codecs_are_measured_on_the_models_own_tensors() -> None:
     model = nn.Sequential(nn.Linear(40, 60), nn.Linear(60, 10))
     profile = profile_model(model, (torch.randn(4, 40), torch.zeros(4)), lambda out, _: out.sum(), repeats=1)
-    recipes = [by_name("top-k", density=0.1), by_name("powersgd"), by_name("sync-sgd"), by_name("one-bit")]
+    recipes = [by_name("top-k", density=0.1), by_name("powersgd", rank=1), by_name("sync-sgd"), by_name("one-bit")]
     coded = with_codings(profile, model, recipes, workers=3, repeats=1)
     assert len(coded.codings) == 3  # nothing for what goes as it is
     power = coded.coding(*recipes[1].up)  # type: ignore[union-attr]
