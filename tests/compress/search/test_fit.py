@@ -90,6 +90,16 @@ def test_a_network_that_is_whole_and_still_fast_enough_stays_whole() -> None:
     assert fit(problem, whole, time_of, 10 * whole[1]) == whole
 
 
+def test_where_a_small_change_gains_nothing_a_larger_one_is_tried() -> None:
+    problem, _ = toy(4)
+    start = started(problem, in_blocks(problem, 1.0, 0.0), 0.5)
+    block = start[0].cost / 11.95  # a little less costs as much
+    time_of = in_blocks(problem, block, 0.0)
+    budget = 0.99 * time_of(start[0].levels)
+    _, took = fit(problem, (start[0], time_of(start[0].levels)), time_of, budget)
+    assert took <= budget
+
+
 @pytest.mark.parametrize("jump", [0.5, 2.0])
 def test_noise_that_leads_astray_ends(jump: float) -> None:
     problem, _ = toy(2)

@@ -19,21 +19,24 @@ from tightwire.compress.search.problem import Problem, Tried, best
 
 NEAR, AIMED = 0.92, 0.96  # the part of its budget that is used well enough, and that is aimed at
 _TIMED_AT_MOST = 24
+_REACH = 6  # where no change of so much brings it nearer, twice as much is tried, and so on
 
 Timed = tuple[Tried, float]  # a policy, and what it takes
 
 
 def fit(problem: Problem, start: Timed, time_of: Callable[[Sequence[int]], float], budget: float) -> Timed:
     """The policy that uses most of the budget without exceeding it, from ``start`` on; if none fits, the fastest."""
-    timed, now = {start[0].levels: start}, start
-    while len(timed) < _TIMED_AT_MOST and not NEAR * budget <= now[1] <= budget:
-        wanted = now[0].cost * AIMED * budget / now[1]
+    timed, now, reach = {start[0].levels: start}, start, 1
+    while len(timed) < _TIMED_AT_MOST and reach <= _REACH and not NEAR * budget <= now[1] <= budget:
+        wanted = now[0].cost * (AIMED * budget / now[1]) ** reach
         around = [levels for levels in _one_changed(problem, now[0], wanted) if levels not in timed]
         if not around:
-            break
+            reach += 1
+            continue
         tried = best(problem.evaluate(np.array(around, np.intp)))
         timed[tried.levels] = tried, time_of(tried.levels)
-        now = min(now, timed[tried.levels], key=lambda one: abs(log(one[1] / (AIMED * budget))))
+        nearer = min(now, timed[tried.levels], key=lambda one: abs(log(one[1] / (AIMED * budget))))
+        now, reach = nearer, reach if nearer is now else 1
     return nearest(list(timed.values()), budget)
 
 
