@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -29,15 +31,16 @@ import torch
 
 from benchmarks.amc_fine import DENSITIES
 from benchmarks.amc_ground import Asked
-from benchmarks.amc_summary import summary
+from benchmarks.amc_summary import LUCKIEST, summary
 from benchmarks.amc_tasks import TASKS
 from benchmarks.harness import RESULTS, write
 
 STEPS = ("reference", "search", "tune", "fine", "pattern", "paper")
 PAIR = ("amc", "uniform")
+WHOLE = 32  # pixels, the side of an image of CIFAR-10
 
 
-def plan(steps: list[str], seeds: list[int], fine_seeds: list[int]) -> dict[str, list[str]]:
+def plan(steps: list[str], seeds: list[int], fine_seeds: list[int], arms: Sequence[str] = PAIR) -> dict[str, list[str]]:
     """Every task, the most wanted first, and the rows it needs.
 
     >>> plan(["reference", "search"], [0, 1], [0])
@@ -51,7 +54,7 @@ def plan(steps: list[str], seeds: list[int], fine_seeds: list[int]) -> dict[str,
     if "search" in steps:
         tasks |= {f"search-{seed}": ["reference-0"] for seed in seeds}
     if "tune" in steps:
-        tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in PAIR}
+        tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in arms}
     if "fine" in steps:
         tasks |= {f"fine.{m}.{p}-{s}": [f"fine-{s}"] for s in fine_seeds for p in DENSITIES for m in PAIR}
     if "pattern" in steps:
@@ -82,7 +85,7 @@ def _one(asked: argparse.Namespace) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return
-        torch.set_num_threads(1 if asked.device == "cuda" else 2)  # several processes share the cores
+        torch.set_num_threads(1 if asked.device == "cuda" else max(1, (os.cpu_count() or 2) // asked.jobs))
         torch.backends.cudnn.benchmark = asked.time_kernels
         name, _, seed = asked.one.partition("-")
         kind, _, method = name.partition(".")
@@ -94,7 +97,7 @@ def _one(asked: argparse.Namespace) -> None:
 
 
 def _run_all(asked: argparse.Namespace, begin: float) -> set[str]:
-    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds)
+    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds, asked.arms)
     done = {name for name in tasks if (asked.work / f"{name}.json").exists()}
     failed: set[str] = set()
     running: dict[str, subprocess.Popen[bytes]] = {}
@@ -122,14 +125,17 @@ def _collect(asked: argparse.Namespace) -> None:
     if rows:
         folder = RESULTS if asked.limit is None else asked.work
         with redirect_stdout(StringIO()):  # it is long, and made after every row
-            write("amc", {"command": _command(asked), "summary": summary(rows), "rows": rows}, folder=folder)
+            variant = "" if asked.side == WHOLE else f"_{asked.side}"
+            write("amc", {"command": _command(asked), "summary": summary(rows), "rows": rows}, variant, folder=folder)
 
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
     words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "tune_rate", "fine_epochs",
-             "fine_decay", "fine_rate", "episodes", "samples", "multiple_of", "least")  # fmt: skip
-    said = " ".join(f"--{word.replace('_', '-')} {vars(asked)[word]}" for word in words)
+             "fine_decay", "fine_rate", "episodes", "samples", "multiple_of", "least",
+             "side", "batch", "precision")  # fmt: skip
+    given = {word.replace("_", "-"): vars(asked)[word] for word in words}
+    said = " ".join(f"--{word} {value}" for word, value in given.items() if value is not None)
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
 
 
@@ -144,6 +150,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=lambda text: text.split(","), default=list(STEPS))
     parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--arms", type=lambda text: text.split(","), default=PAIR, help=f"to tune; also {LUCKIEST}")
     parser.add_argument("--fine-seeds", type=_numbers, default=[0])
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--until", type=float, default=600.0)
@@ -159,6 +166,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=5000, help="training samples to decide by")
     parser.add_argument("--multiple-of", type=int, default=2)
     parser.add_argument("--least", type=float, default=0.2, help="smallest share of its channels that a layer keeps")
+    parser.add_argument("--side", type=int, default=WHOLE, help="of the images; 16 is a quarter of the work")
+    parser.add_argument("--batch", type=int, default=512, help="samples of a training step")
+    parser.add_argument(
+        "--precision", choices=("bfloat16", "float32"), help="of training; on a GPU bfloat16 if not said"
+    )
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
     parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
     parser.add_argument("--collect", action="store_true", help="only put together the rows that are there")

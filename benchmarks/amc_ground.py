@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from tightwire import data as workloads
 from tightwire import models
@@ -51,6 +53,9 @@ class Asked:
     samples: int
     multiple_of: int
     least: float
+    side: int
+    batch: int
+    precision: Literal["bfloat16", "float32"] | None
     limit: int | None
 
     def kept(self, name: str) -> Path:
@@ -78,18 +83,23 @@ class Ready:
 def ready(asked: Asked) -> Ready:
     """Another seed decides by other training samples. The reference was trained on all of them, as in AMC."""
     sets = make_sets(workloads.load("cifar10", asked.data / "cifar10"), device=asked.device, decide=False)
-    x_N, y_N = sets.train.x_N[: asked.limit], sets.train.y_N[: asked.limit]
+    x_N, y_N = _small(sets.train.x_N[: asked.limit], asked), sets.train.y_N[: asked.limit]
     order = torch.randperm(len(y_N), generator=torch.Generator().manual_seed(1000 + asked.seed)).to(y_N.device)
     x_N, y_N = x_N[order], y_N[order]
     count = min(asked.samples, len(y_N) // 2)
     held, plain = Examples(x_N[:count], y_N[:count]), Examples(x_N[count:], y_N[count:])
-    test = Examples(sets.test.x_N[: asked.limit], sets.test.y_N[: asked.limit])
-    return Ready(Examples(x_N, y_N, crop_flip), plain, held, test)
+    test = Examples(_small(sets.test.x_N[: asked.limit], asked), sets.test.y_N[: asked.limit])
+    return Ready(Examples(x_N, y_N, partial(crop_flip, margin=asked.side // 8)), plain, held, test)
+
+
+def _small(x_NCHW: Tensor, asked: Asked) -> Tensor:
+    """Images of the side that was asked for: means of pixels, a quarter of the work at half the side."""
+    return F.adaptive_avg_pool2d(x_NCHW, asked.side)
 
 
 def learning(asked: Asked, epochs: float) -> Training:
     """How a reference learns: SGD with Nesterov momentum and a cosine."""
-    return Training(epochs=epochs, batch=512, optimizer="sgd", lr=0.2, weight_decay=_DECAY,
+    return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=0.2, weight_decay=_DECAY,
                     precision=_precision(asked), seed=asked.seed)  # fmt: skip
 
 
@@ -103,13 +113,13 @@ def relearning(asked: Asked, epochs: float, lr: float = 0.2, decay: float = _DEC
 
 
 def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:
-    return "bfloat16" if asked.device == "cuda" else "float32"
+    return asked.precision or ("bfloat16" if asked.device == "cuda" else "float32")
 
 
 def make(name: str, asked: Asked) -> nn.Module:
     """The network, untrained."""
     torch.manual_seed(asked.seed)
-    return models.make(name, inputs=(3, 32, 32), classes=10).to(asked.device)
+    return models.make(name, inputs=(3, asked.side, asked.side), classes=10).to(asked.device)
 
 
 def save(model: nn.Module, path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 PAIR = ("amc", "uniform")
 METHODS = ("amc", "uniform", "sensitivity", "evolution")
+LUCKIEST = "luckiest"  # of AMC's policies the best on the samples that decide, which `settle` need not take
 SIDES = ("1x1", "3x3")
 
 
