@@ -6,16 +6,16 @@
                         after warm-up: as many updates as units
 
 Beyond the paper, the first episode is the uniform policy, and some later ones do not follow the actor but vary the best
-policy found so far (`moves`): a few units, or all along one direction. DDPG learns from any behaviour, so the critic
-gains what it otherwise never sees: good policies and their neighbours. He et al.: AMC. ECCV 2018. Everything that
-decides what comes next is in `Search.save`: a search that was killed ends with the same policies, to the bit, as one
-that was not.
+policy found so far (`moves`): a few units, all along one direction, or all towards uniform. DDPG learns from any
+behaviour, so the critic gains what it otherwise never sees: good policies and their neighbours. He et al.: AMC. ECCV
+2018. Everything that decides what comes next is in `Search.save`: a search that was killed ends with the same policies,
+to the bit, as one that was not.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from tightwire.compress.search.ddpg import Ddpg, Settings
 from tightwire.compress.search.keep import Keep
-from tightwire.compress.search.moves import nudge, tilt
+from tightwire.compress.search.moves import Action, homeward, nudge, tilt
 from tightwire.compress.search.noise import truncated_normal
 from tightwire.compress.search.problem import Problem, Tried, best
 from tightwire.compress.search.rivals import uniform_levels
@@ -36,7 +36,8 @@ Told: TypeAlias = Callable[[int, Tried], None]
 Step: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32]]
 _SAVE_EVERY = 25  # episodes
 _LEAST_SIGMA = 0.1  # of a change around the best policy
-_FEW, _TILTED = 12, 0.5  # with more units, so many of these episodes move all along one direction, the others a few
+_HOMEWARD = 0.2  # of these episodes go towards uniform
+_FEW, _TILTED = 12, 0.5  # with more units, so many of the others move all along one direction, the rest a few
 
 
 class Search:
@@ -80,19 +81,24 @@ class Search:
                 self._agent.update(self._random)
         return tried
 
-    def _given(self, episode: int) -> list[NDArray[np.float32]] | None:
+    def _given(self, episode: int) -> list[Action] | None:
         """Actions that are not the actor's: the uniform policy's first, later the best one's, varied."""
-        units = self._problem.units
         if episode == 0 and self._settings.elite > 0:
-            even = uniform_levels(self._problem)
-            return [np.array(unit.action(int(c)), np.float32) for unit, c in zip(units, even, strict=True)]
+            return self._actions_of(uniform_levels(self._problem))
         if episode < self._settings.warmup or self._random.random() >= self._settings.elite:
             return None
-        actions = [np.array(unit.action(c), np.float32) for unit, c in zip(units, best(self.tried).levels, strict=True)]
+        actions = self._actions_of(best(self.tried).levels)
         sigma = max(_LEAST_SIGMA, self._sigma(episode))
-        if len(units) > _FEW and self._random.random() < _TILTED:
+        if self._random.random() < _HOMEWARD:
+            even = self._actions_of(uniform_levels(self._problem))
+            return homeward(self._problem, actions, even, self._random.random())
+        if len(actions) > _FEW and self._random.random() < _TILTED:
             return tilt(self._problem, actions, self._states.fixed_TF, sigma, self._random)
         return nudge(actions, sigma, self._random)
+
+    def _actions_of(self, levels: Iterable[int]) -> list[Action]:
+        """The actions that mean these choices."""
+        return [np.array(unit.action(int(c)), np.float32) for unit, c in zip(self._problem.units, levels, strict=True)]
 
     def _sigma(self, episode: int) -> float:
         return self._settings.sigma * self._settings.decay ** (episode - self._settings.warmup)
