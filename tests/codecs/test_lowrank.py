@@ -116,10 +116,23 @@ def test_the_workers_shares_add_up_to_what_all_received() -> None:
 
 @given(st.integers(1, 4), st.integers(4, 9), st.integers(0, 99))
 def test_bases_are_orthonormal_and_span_the_same(rank: int, rows: int, seed: int) -> None:
-    left_NR = torch.randn(rows, rank, generator=torch.Generator().manual_seed(seed))
-    basis_NR = orthonormal(left_NR)
-    torch.testing.assert_close(basis_NR.T @ basis_NR, torch.eye(rank), rtol=0, atol=1e-5)
-    torch.testing.assert_close(basis_NR @ (basis_NR.T @ left_NR), left_NR, rtol=0, atol=1e-4)
+    left_BNR = torch.randn(3, rows, rank, generator=torch.Generator().manual_seed(seed))
+    basis_BNR = orthonormal(left_BNR)
+    torch.testing.assert_close(basis_BNR.mT @ basis_BNR, torch.eye(rank).expand(3, -1, -1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(basis_BNR @ (basis_BNR.mT @ left_BNR), left_BNR, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_matrices_of_one_shape_keep_their_own_bases(rank: int) -> None:
+    codec = lowrank(rank, min_shrink=0.0)
+    shapes = [("a", (6, 5)), ("b", (4, 7)), ("c", (6, 3)), ("d", (6, 5))]
+    spec = Spec.pack(shapes)
+    x = Bucket(torch.randn(spec.numel), spec)
+    together = exchange(codec, [x], [codec.init(spec)])[0]
+    for name, shape in shapes:
+        own = Spec.pack([(name, shape)])
+        alone = exchange(codec, [Bucket(x[name].flatten().clone(), own)], [codec.init(own)])[0]
+        torch.testing.assert_close(together[name], alone[name], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -56,7 +56,7 @@ class LowRank:
         basis: dict[str, Tensor] = {}
         if left_parts:
             left = yield Ask("sum", torch.cat([part.flatten() for part in left_parts]))
-            basis = {key: orthonormal(left_NR) for key, left_NR in _unpack(left, matrices, left_parts)}
+            basis = _bases(dict(_unpack(left, matrices, left_parts)))
         right = {key: matrix.T @ basis[key] for key, matrix in matrices.items()}
         rest = {s.key: flat.float().clone() for s, flat in x.segments() if not self._shrinks(s)}
         pieces = [t.flatten().float() for t in (*right.values(), *rest.values())]
@@ -90,19 +90,31 @@ class LowRank:
         return len(s.shape) > 1 and s.numel > 0 and s.numel >= self.min_shrink * self._rank(s) * (s.rows + s.row_numel)
 
 
-def orthonormal(left_NR: Tensor) -> Tensor:
-    """Columns of length 1 that span the same. A single one needs no QR, which a GPU does in many small launches.
+def _bases(left: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Orthonormal columns for every matrix; all of one shape at once, because a GPU takes many launches for each."""
+    alike: dict[torch.Size, list[str]] = {}
+    for key, left_NR in left.items():
+        alike.setdefault(left_NR.shape, []).append(key)
+    found: dict[str, Tensor] = {}
+    for keys in alike.values():
+        found |= zip(keys, orthonormal(torch.stack([left[key] for key in keys])).unbind(), strict=True)
+    return {key: found[key] for key in left}
 
-    >>> orthonormal(torch.tensor([[3.0], [4.0]])).flatten(), orthonormal(torch.zeros(2, 1)).flatten()
-    (tensor([0.6000, 0.8000]), tensor([1., 0.]))
+
+def orthonormal(left_BNR: Tensor) -> Tensor:
+    """Columns of length 1 that span the same, for each of some matrices. A single column needs no QR.
+
+    >>> orthonormal(torch.tensor([[[3.0], [4.0]], [[0.0], [0.0]]])).flatten(1)
+    tensor([[0.6000, 0.8000],
+            [1.0000, 0.0000]])
     """
-    if left_NR.shape[1] > 1:
-        basis_NR: Tensor = torch.linalg.qr(left_NR)[0]
-        return basis_NR
-    length: Tensor = torch.linalg.vector_norm(left_NR)
-    unit_N1 = left_NR / length.clamp(min=torch.finfo(left_NR.dtype).tiny)
-    unit_N1[0] += length == 0  # nothing points nowhere, and Q would stay 0 for ever
-    return unit_N1
+    if left_BNR.shape[-1] > 1:
+        basis_BNR: Tensor = torch.linalg.qr(left_BNR)[0]
+        return basis_BNR
+    length_B11: Tensor = torch.linalg.vector_norm(left_BNR, dim=(-2, -1), keepdim=True)
+    unit_BN1 = left_BNR / length_B11.clamp(min=torch.finfo(left_BNR.dtype).tiny)
+    unit_BN1[..., :1, :] += length_B11 == 0  # nothing points nowhere, and Q would stay 0 for ever
+    return unit_BN1
 
 
 def _unpack(flat: Tensor, names: dict[str, Tensor], like: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
