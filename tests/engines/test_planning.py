@@ -100,7 +100,9 @@ def test_the_command_runs_what_is_advised(tmp_path: Path) -> None:
     saved = tmp_path / "profile.json"
     asked = PlanConfig("mlp", workers=(2,), recipes=("sync-sgd", "powersgd"), save_profile=saved, link="1mbit")
     made = make_plan(asked)
-    assert command_of(asked, made) == "tightwire train --recipe powersgd --model mlp --batch 16 --workers 2 --lab 1mbit"
+    assert command_of(asked, made) == (
+        "tightwire train --recipe powersgd:rank=2 --model mlp --batch 16 --workers 2 --lab 1mbit"
+    )
     again = make_plan(PlanConfig("", workers=(2,), recipes=("sync-sgd", "powersgd"), profile=saved, link="1mbit"))
     assert [str(row.candidate) for row in again.chosen.rows] == [str(row.candidate) for row in made.chosen.rows]
 

@@ -95,6 +95,9 @@ _OPTIONS: dict[str, Any] = {
     "momentum": _option(float | None, "Momentum (default: the recipe's).", _WORK),
     "weight_decay": _option(float, "Weight decay.", _WORK, "--weight-decay"),
     "rate": _option(Rates, "How the learning rate falls.", _WORK),
+    "rise": _option(
+        float | None, "Share of the run in which the learning rate rises first (default: the recipe's).", _WORK
+    ),
     "clip": _option(float | None, "Clip gradients to this global norm.", _WORK),
     "seed": _option(int, "The same seed gives the same run.", _WORK),
     "shards": _option(Shards, "sorted gives each worker only some of the classes.", _WORK),

@@ -36,6 +36,7 @@ class RunConfig:
     momentum: float | None = None
     weight_decay: float = 0.0
     rate: Literal["cosine", "constant"] = "cosine"
+    rise: float | None = None
     clip: float | None = None
     seed: int = 0
     shards: Literal["shuffled", "sorted"] = "shuffled"
@@ -73,6 +74,8 @@ class RunConfig:
             _at_least("steps", self.steps, 1)
         if self.samples is not None:
             _at_least("samples", self.samples, 1)
+        if self.rise is not None and not 0 <= self.rise < 1:
+            raise ConfigError(f"rise={self.rise}: it is a share of the run; give at least 0 and less than 1")
         if self.lab is not None and self.engine == "inside":
             raise ConfigError(f"lab={self.lab} and engine=inside: a lab has a process on each host; give one of them")
         if self.lab is not None and self.link is not None:

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from math import cos, pi
 from typing import Any, Literal, get_args
 
 import torch
@@ -26,6 +25,7 @@ from tightwire.engines.evaluate import score
 from tightwire.engines.faults import everyones_faults
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
+from tightwire.engines.rate import rate_of
 from tightwire.engines.recipe import make_recipe
 from tightwire.engines.recorded import recorded
 from tightwire.engines.workload import criterion, cuttable, draw_apart, make_loader, make_optimizer, make_workload
@@ -111,6 +111,7 @@ class _Worker:
         self._bracket = bracket
         self._delays = parse_delays(config.delays, config.straggler, config.seed)
         self._held_up = config.delays is not None or config.straggler is not None
+        self._rate = rate_of(config)
         self._base_lr = float(optimizer.param_groups[0]["lr"])
         workers = wire.size // wire.replicas if wire.pipeline is not None else wire.size
         self._share = wire.shard(make_loader(config, data, workers=workers, split=wire.pipeline is not None))
@@ -174,8 +175,7 @@ class _Worker:
                     return
 
     def _set_rate(self) -> None:
-        """The learning rate is a function of what has been done, so a resumed run needs no scheduler's memory."""
-        factor = 0.5 * (1 + cos(pi * self._budget.passed)) if self._config.rate == "cosine" else 1.0
+        factor = self._rate.factor(self._budget.passed)
         for group in self._optimizer.param_groups:
             group["lr"] = self._base_lr * factor
 

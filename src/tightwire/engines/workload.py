@@ -17,8 +17,7 @@ from tightwire.algebra.world import At, World
 from tightwire.data import Data, OwnShards, shards
 from tightwire.data.rows import Rows, Samples
 from tightwire.engines.config import ConfigError, RunConfig
-from tightwire.recipes.catalogue import CATALOGUE
-from tightwire.recipes.entry import Start
+from tightwire.engines.rate import start_of
 
 _NEAR_NBYTES = 1 << 30  # a training set that a GPU holds beside the network
 
@@ -66,7 +65,7 @@ def cuttable(config: RunConfig, model: nn.Module, data: Data, *, stages: int) ->
 
 def make_optimizer(config: RunConfig, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer; what is not given is what the recipe starts with."""
-    start = CATALOGUE[config.recipe].start if config.recipe in CATALOGUE else Start()
+    start = start_of(config)
     if config.optimizer == "adamw":
         lr = 1e-3 if config.lr is None else config.lr
         return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=config.weight_decay)

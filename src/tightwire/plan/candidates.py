@@ -65,7 +65,7 @@ def candidates(workers: int, *, names: Iterable[str] = (), per_host: int = 1) ->
     A recipe that makes no sense on so few workers (a spare one of two, a grid of three) is not tried.
 
     >>> [str(one) for one in candidates(8, names=["powersgd", "layerwise"])]
-    ['powersgd:rank=4', 'powersgd', 'layerwise:stages=8']
+    ['powersgd', 'powersgd:rank=2', 'layerwise:stages=8']
     """
     wanted = [find(name).name for name in names] or list(CATALOGUE)
     return [
@@ -132,7 +132,7 @@ _SETTINGS: dict[str, list[Settings]] = {
     "half": [{"kind": "float16"}],
     "fixed-point": [{"whole": 2, "fraction": 14}, {"whole": 2, "fraction": 6}],
     "qsgd": [{"levels": 127}, {"levels": 7}, {"levels": 1}],
-    "powersgd": [{"rank": 4}, {}],  # rank 1 is not safe at the rate it would start with
+    "powersgd": [{}, {"rank": 2}],  # rank 1 is not safe at the rate it would start with
     "top-k": [{"density": 0.01}, {"density": 0.001}],
     "dgc": [
         {"density": 0.01},

@@ -48,10 +48,14 @@ class Equals:
 
 @dataclass(frozen=True)
 class Start:
-    """The optimizer that a run starts with unless told otherwise. DGC's momentum, say, is in its memory."""
+    """The optimizer that a run starts with unless told otherwise. DGC's momentum, say, is in its memory.
+
+    ``rise`` is the share of the run in which the rate rises to ``lr``, 0 for not at all.
+    """
 
     lr: float = 0.05
     momentum: float = 0.9
+    rise: float = 0.0
 
 
 @dataclass(frozen=True)

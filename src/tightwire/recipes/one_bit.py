@@ -40,7 +40,7 @@ entry = RecipeEntry(
         "Interspeech 2014",
     ),
     when="the wire is about 10 times too slow and every coordinate should move in every step",
-    start=Start(lr=0.5, momentum=0.0),  # momentum would repeat what arrives late
+    start=Start(lr=0.5, momentum=0.0, rise=0.05),  # momentum would repeat what arrives late
     laws=(
         Equals(
             "rows of one element are sent exactly: synchronous SGD",

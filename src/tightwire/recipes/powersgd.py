@@ -21,7 +21,7 @@ from tightwire.recipes.sync_sgd import sync_sgd
 
 
 def powersgd(
-    rank: int = 2,
+    rank: int = 4,
     *,
     min_shrink: float = 2.0,
     warmup: int = 0,
@@ -41,7 +41,7 @@ entry = RecipeEntry(
         "NeurIPS 2019, arXiv 1905.13727",
     ),
     when="many workers: the only strong codec here whose bytes do not grow with their number",
-    start=Start(lr=0.5, momentum=0.0),  # momentum would repeat what arrives late; rank 1 may diverge at this rate
+    start=Start(lr=0.5, momentum=0.0, rise=0.05),  # momentum would repeat what arrives late
     laws=(
         Equals(
             "full rank is synchronous SGD",

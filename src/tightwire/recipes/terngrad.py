@@ -46,7 +46,7 @@ entry = RecipeEntry(
         "NeurIPS 2017, arXiv 1705.07878",
     ),
     when="the wire is about 10 times too slow: two bits an element, and every element may move in every step",
-    start=Start(lr=0.3, momentum=0.0),  # momentum would repeat what arrives late
+    start=Start(lr=0.5, momentum=0.0, rise=0.05),  # momentum would repeat what arrives late
     laws=(
         Equals(
             "one worker, unclipped and without a memory, is QSGD of one level of the largest of each tensor",
