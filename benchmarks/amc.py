@@ -31,13 +31,13 @@ import torch
 
 from benchmarks.amc_fine import DENSITIES
 from benchmarks.amc_ground import Asked
-from benchmarks.amc_summary import LUCKIEST, summary
+from benchmarks.amc_summary import LUCKIEST, WHOLE, summary
 from benchmarks.amc_tasks import TASKS
 from benchmarks.harness import RESULTS, write
 
 STEPS = ("reference", "search", "tune", "fine", "pattern", "paper")
 PAIR = ("amc", "uniform")
-WHOLE = 32  # pixels, the side of an image of CIFAR-10
+NETWORK = "resnet56"  # of amc.json; others have files of their own
 
 
 def plan(steps: list[str], seeds: list[int], fine_seeds: list[int], arms: Sequence[str] = PAIR) -> dict[str, list[str]]:
@@ -85,7 +85,7 @@ def _one(asked: argparse.Namespace) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return
-        torch.set_num_threads(1 if asked.device == "cuda" else max(1, (os.cpu_count() or 2) // asked.jobs))
+        torch.set_num_threads(1 if asked.device == "cuda" else max(1, len(os.sched_getaffinity(0)) // asked.jobs))
         torch.backends.cudnn.benchmark = asked.time_kernels
         name, _, seed = asked.one.partition("-")
         kind, _, method = name.partition(".")
@@ -125,13 +125,14 @@ def _collect(asked: argparse.Namespace) -> None:
     if rows:
         folder = RESULTS if asked.limit is None else asked.work
         with redirect_stdout(StringIO()):  # it is long, and made after every row
-            variant = "" if asked.side == WHOLE else f"_{asked.side}"
-            write("amc", {"command": _command(asked), "summary": summary(rows), "rows": rows}, variant, folder=folder)
+            variant = f"_{asked.network}" * (asked.network != NETWORK) + f"_{asked.side}" * (asked.side != WHOLE)
+            said = {"command": _command(asked), "network": asked.network, "side": asked.side}
+            write("amc", {**said, "summary": summary(rows), "rows": rows}, variant, folder=folder)
 
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
-    words = ("device", "network", "epochs", "bottleneck_epochs", "tune_epochs", "tune_rate", "fine_epochs",
+    words = ("device", "network", "epochs", "rate", "bottleneck_epochs", "tune_epochs", "tune_rate", "fine_epochs",
              "fine_decay", "fine_rate", "episodes", "samples", "multiple_of", "least",
              "side", "batch", "precision")  # fmt: skip
     given = {word.replace("_", "-"): vars(asked)[word] for word in words}
@@ -154,8 +155,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--fine-seeds", type=_numbers, default=[0])
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--until", type=float, default=600.0)
-    parser.add_argument("--network", default="resnet56")
+    parser.add_argument("--network", default=NETWORK)
     parser.add_argument("--epochs", type=float, default=120)
+    parser.add_argument("--rate", type=float, default=0.2, help="learning rate of the references")
     parser.add_argument("--bottleneck-epochs", type=float, default=15)
     parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--tune-rate", type=float, default=0.2, help="learning rate of what was cut")

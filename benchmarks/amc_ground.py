@@ -43,6 +43,7 @@ class Asked:
     seed: int
     network: str
     epochs: float
+    rate: float
     bottleneck_epochs: float
     tune_epochs: float
     tune_rate: float
@@ -99,7 +100,7 @@ def _small(x_NCHW: Tensor, asked: Asked) -> Tensor:
 
 def learning(asked: Asked, epochs: float) -> Training:
     """How a reference learns: SGD with Nesterov momentum and a cosine."""
-    return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=0.2, weight_decay=_DECAY,
+    return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=asked.rate, weight_decay=_DECAY,
                     precision=_precision(asked), seed=asked.seed)  # fmt: skip
 
 

@@ -9,6 +9,7 @@ PAIR = ("amc", "uniform")
 METHODS = ("amc", "uniform", "sensitivity", "evolution")
 LUCKIEST = "luckiest"  # of AMC's policies the best on the samples that decide, which `settle` need not take
 SIDES = ("1x1", "3x3")
+WHOLE = 32  # pixels, the side of an image of CIFAR-10
 
 
 def summary(rows: dict[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ SECTIONS = {
     "accuracy_fashion-mnist_cnn_30": training.accuracy,
     "accuracy_cifar10_resnet20_40": training.accuracy,
     "accuracy_cifar10_resnet20_50": training.accuracy,
+    "accuracy_photographs-whole_resnet20_15": training.accuracy,
     "accuracy_photographs-whole_resnet20_5": training.accuracy,
     "hogwild": asyncs.hogwild,
     "stragglers": asyncs.stragglers,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from benchmarks.amc_summary import SIDES, starting
+from benchmarks.amc_summary import SIDES, WHOLE, starting
 from benchmarks.tables import table
 
 
 def amc(record: dict[str, Any]) -> str:
-    """CIFAR-10 on a GPU: before and after fine-tuning, single weights, and which kernels are pruned."""
+    """CIFAR-10: before and after fine-tuning, single weights, and which kernels are pruned."""
     rows, found = record["rows"], record["summary"]
-    parts = ["## AMC: how hard to prune each layer, CIFAR-10\n"]
+    parts = [f"## AMC: how hard to prune each layer of {_network(record)}, CIFAR-10{_small(record)}\n"]
     if "before" in found:
-        parts.append(_before(starting(rows, "search-"), starting(rows, "paper-"), found))
+        parts.append(_before(record, starting(rows, "paper-"), found))
     if "after" in found:
         parts.append(_after(rows, found["after"]))
     if "fine" in found:
@@ -24,7 +24,17 @@ def amc(record: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def _before(searches: list[Any], papers: list[Any], found: dict[str, Any]) -> str:
+def _network(record: dict[str, Any]) -> str:
+    return f"`{record.get('network', 'resnet56')}`"
+
+
+def _small(record: dict[str, Any]) -> str:
+    side = record.get("side", WHOLE)
+    return "" if side == WHOLE else f" in {side} × {side} pixels"
+
+
+def _before(record: dict[str, Any], papers: list[Any], found: dict[str, Any]) -> str:
+    searches = starting(record["rows"], "search-")
     methods: list[list[object]] = [
         [name, row.get("searches", len(searches)), f"{100 * row['test_accuracy']:.2f}%",
          f"{100 * row['held_accuracy']:.2f}%", f"{row['evaluations']:.0f}", f"{row['seconds']:.0f} s"]
@@ -40,10 +50,10 @@ def _before(searches: list[Any], papers: list[Any], found: dict[str, Any]) -> st
     reference = statistics.mean(row["reference_accuracy"] for row in searches)
     longest = max(row["seconds"] for row in searches)
     return (
-        f"\nHalf the multiply-adds of a ResNet-56 ({_percent(reference)}) by channels, nothing retrained, means of "
-        f"{len(searches)} searches, each by other training samples. AMC over uniform on the test set: "
+        f"\nHalf the multiply-adds of {_network(record)} ({_percent(reference)}) by channels, nothing retrained, means "
+        f"of {len(searches)} searches, each by other training samples. AMC over uniform on the test set: "
         f"{_points(found['before_amc_over_uniform'])} points. A task with its searches took at most {longest:.0f} s, "
-        f"several at once on one GPU:\n\n"
+        f"{'several at once on one GPU' if record['machine']['gpu'] else 'on a CPU'}:\n\n"
         + table(["method", "searches", "test accuracy", "on samples it decided by", "evaluations", "time"], methods)
     )
 

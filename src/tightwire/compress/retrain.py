@@ -4,8 +4,8 @@
 
 A constraint keeps what compression has decided (masks, shared weights) while an optimizer of torch works. Everything is
 drawn from one seed, and an unfinished training can be kept in a file and gone on with, so a stage that was killed ends
-with the same weights on the same machine. On a GPU images lie channel by channel within a pixel, and a step is recorded
-and replayed (`compress.replay`): it is the same step.
+with the same weights on the same machine. Images lie channel by channel within a pixel, in which convolutions are
+faster, and on a GPU a step is recorded and replayed (`compress.replay`): it is the same step.
 Soft targets: (1 − s)·loss + s·T²·loss against softmax(teacher / T). Hinton, Vinyals, Dean: Distilling the Knowledge in
 a Neural Network. arXiv 1503.02531.
 """
@@ -163,7 +163,7 @@ def train(
     """
     held, device = constraint or Free(model), examples.x_N.device
     steps = max(1, round(settings.epochs * (len(examples) // settings.batch or 1)))
-    with _in_training(model, teacher, device):
+    with _in_training(model, teacher):
         optimizer = _optimizer(held.parameters(), settings, device)
         held.begin(optimizer)
         random = torch.Generator(device).manual_seed(settings.seed)
@@ -183,11 +183,11 @@ def train(
 
 
 @contextmanager
-def _in_training(model: nn.Module, teacher: nn.Module | None, device: torch.device) -> Iterator[None]:
-    """The model's mode, and on a GPU how images and filters lie in memory; as they were, afterwards."""
+def _in_training(model: nn.Module, teacher: nn.Module | None) -> Iterator[None]:
+    """The model's mode, and how images and filters lie in memory; as they were, afterwards."""
     was_training = model.training
     model.train()
-    networks = [network for network in (model, teacher) if network is not None and _of_images(network, device)]
+    networks = [network for network in (model, teacher) if network is not None and _of_images(network)]
     for network in networks:
         _lay(network, torch.channels_last)
     try:
@@ -202,15 +202,14 @@ def _lay(network: nn.Module, how: torch.memory_format) -> None:
     network.to(memory_format=how)  # type: ignore[call-overload]
 
 
-def _of_images(network: nn.Module, device: torch.device) -> bool:
-    """Whether a network's filters may lie so: on a GPU, and none for volumes."""
-    return device.type == "cuda" and all(parameter.ndim < 5 for parameter in network.parameters())
+def _of_images(network: nn.Module) -> bool:
+    """Whether a network's filters may lie so: none is for volumes."""
+    return all(parameter.ndim < 5 for parameter in network.parameters())
 
 
 def _laid(x_B: Tensor) -> Tensor:
-    """Images on a GPU as the network's filters lie."""
-    images = x_B.device.type == "cuda" and x_B.ndim == 4
-    return x_B.contiguous(memory_format=torch.channels_last) if images else x_B
+    """Images as the network's filters lie."""
+    return x_B.contiguous(memory_format=torch.channels_last) if x_B.ndim == 4 else x_B
 
 
 def _optimizer(parameters: list[nn.Parameter], settings: Training, device: torch.device) -> torch.optim.Optimizer:
