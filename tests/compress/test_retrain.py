@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,6 +48,15 @@ def test_steps_are_counted_and_the_rate_falls() -> None:
     assert steps[-1] == (2, 2)  # fewer samples than a batch: the batch is all of them
     with pytest.raises(CompressError, match="optimizer='lion'"):
         train(model, examples(), Training(optimizer="lion"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epochs", [1.0, 500.0])
+def test_a_training_that_diverges_says_so_soon_and_keeps_nothing(epochs: float, tmp_path: Path) -> None:
+    steps, kept = [], tmp_path / "kept.safetensors"
+    how = Training(epochs=epochs, batch=100, optimizer="sgd", lr=1e30)
+    with pytest.raises(CompressError, match=r"diverged: at step .* 0\.weight .* lr=1e\+30 is too large, give a"):
+        train(small(), examples(), how, told=lambda done, total: steps.append(done), keep=kept)
+    assert len(steps) < 200 and not kept.exists()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")

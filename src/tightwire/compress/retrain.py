@@ -30,6 +30,7 @@ from tightwire.compress.unfinished import Kept, Unfinished
 Told: TypeAlias = Callable[[int, int], None]
 Augment: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 _EVALUATED = 1000  # samples at a time
+_LOOKED_EVERY = 200  # steps; looking waits for a GPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +177,23 @@ def train(
                 held.decide(step / steps)
                 _set_rate(optimizer, settings, step / steps)
                 take(place_B)
+                if (step + 1) % _LOOKED_EVERY == 0 or step + 1 == steps:
+                    _refuse_divergence(model, unfinished, f"step {step + 1} of {steps}", settings)
                 unfinished.save_at_times(step + 1)
             if told is not None:
                 told(step + 1, steps)
     unfinished.end()
+
+
+def _refuse_divergence(model: nn.Module, unfinished: Unfinished, when: str, settings: Training) -> None:
+    """Weights that are no numbers any more are no network; nothing is left that such a training could go on from."""
+    for name, parameter in model.named_parameters():
+        if not bool(parameter.isfinite().all()):
+            unfinished.end()
+            raise CompressError(
+                f"training diverged: at {when}, weights of {name} are not finite; lr={settings.lr:g} is too large, "
+                "give a smaller one"
+            )
 
 
 @contextmanager
