@@ -210,6 +210,20 @@ def test_train_prints_a_sentence_and_one_json_object(
 
 
 @pytest.mark.processes
+def test_a_run_that_diverges_says_so_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wild = ["--workers", "2", "--epochs", "2", "--lr", "1e25", "--json", "-"]
+    assert call(monkeypatch, "train", *wild, "--out", "run") == 2
+    heard = capfd.readouterr()
+    assert json.loads(heard.out)["diverged"] is True and "lower --lr" in heard.err and "Traceback" not in heard.err
+    assert call(monkeypatch, "compare", *wild, "--recipes", "sync-sgd", "--no-alone") == 0
+    heard = capfd.readouterr()
+    assert json.loads(heard.out)["rows"][0]["diverged"] is True and "× 2: diverged" in heard.err
+
+
+@pytest.mark.processes
 def test_a_checkpoint_of_another_model_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -213,6 +213,11 @@ def test_a_loss_that_was_not_finite_is_a_gap_and_a_note(tmp_path: Path) -> None:
     assert [note.text for note in run.notes] == ["no finite loss in 2 of 4 steps"]
 
 
+def test_a_run_that_diverged_has_no_accuracy_but_a_note(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "one", result={"diverged": True}))
+    assert run.figures.accuracy is None and [note.text for note in run.notes] == ["diverged: the answer is not finite"]
+
+
 def test_a_run_in_progress_is_shown_as_far_as_it_came(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "one", result={}))
     assert run.state == "unfinished"

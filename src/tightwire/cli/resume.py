@@ -27,6 +27,7 @@ def resume(
     """
     from tightwire.cli.show import console, human_score, live, write_json
     from tightwire.engines.config import ConfigError, RunConfig, show_recipe
+    from tightwire.engines.start import RunDiverged
     from tightwire.engines.start import run as start
     from tightwire.run.checkpoint import latest
 
@@ -42,3 +43,5 @@ def resume(
         result = start(config, resume=True)
     words.print(f"[bold]{config.recipe}[/]: {human_score(result)} after {result['steps']} steps")
     write_json(result, json_to)
+    if result.get("diverged"):
+        raise RunDiverged(config.folder)

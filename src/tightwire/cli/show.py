@@ -53,7 +53,9 @@ def human_seconds(seconds: float) -> str:
 
 
 def human_score(result: dict[str, Any]) -> str:
-    """Accuracy, or perplexity."""
+    """Accuracy, or perplexity; of a network that is none any more, only that."""
+    if result.get("diverged"):
+        return "[red]diverged[/]"
     if "test_accuracy" in result:
         return f"{100 * result['test_accuracy']:.1f}%"
     return f"ppl {result['perplexity']:.1f}"

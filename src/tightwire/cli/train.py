@@ -38,7 +38,7 @@ def train(
     """
     from tightwire.cli.show import console, human_bytes, human_score, human_seconds, live, write_json
     from tightwire.engines.config import RunConfig, parse_recipe, show_recipe
-    from tightwire.engines.start import fresh_folder, under_torchrun
+    from tightwire.engines.start import RunDiverged, fresh_folder, under_torchrun
     from tightwire.engines.start import run as start
 
     name, params = parse_recipe(recipe)
@@ -66,6 +66,8 @@ def train(
     )
     words.print(f"[dim]{Path(config.folder)}: result.json, model.safetensors, events, checkpoints[/]")
     write_json(result, json_to)
+    if result.get("diverged"):
+        raise RunDiverged(config.folder)
 
 
 def _planned(config: Any, json_to: str | None) -> Any:

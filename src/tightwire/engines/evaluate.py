@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import islice
-from math import exp
+from math import exp, log
+from sys import float_info
 from typing import Any
 
 import torch
@@ -16,24 +17,36 @@ from tightwire.run.wire import Wire
 
 _BATCH = 256
 _CALIBRATION_BATCHES = 20
+_MOST = log(float_info.max)  # the loss of which a perplexity can still be written down
 
 
 @torch.no_grad()
-def score(wire: Wire, data: Data, device: str) -> dict[str, float]:
-    """Evaluate the answer; every worker takes its part of the test set, and all get the same figure."""
+def score(wire: Wire, data: Data, device: str) -> dict[str, float | None]:
+    """Evaluate the answer; every worker takes its part of the test set, and all get the same figure.
+
+    ``diverged`` stands beside it where the answer is none: weights that are not finite, or a loss beyond all numbers.
+    """
     with wire.answer() as model:
         _recalibrate(wire, data, device)
         was_training = model.training
         model.eval()
         try:
-            if data.task == "language":
-                return {"perplexity": exp(_loss(model, data, device))}
-            right, seen = _count(model, data.test, device, wire.rank, wire.size)
+            figure = _perplexity(model, data, device) if data.task == "language" else _accuracy(wire, data, device)
         finally:
             model.train(was_training)
-        counts = torch.tensor([right, seen], dtype=torch.float64)
-        wire.add_up_(counts)
-        return {"test_accuracy": float(counts[0] / counts[1])}
+        lost = None in figure.values() or not all(bool(tensor.isfinite().all()) for tensor in model.parameters())
+        return figure | ({"diverged": True} if wire.agree(lost) else {})
+
+
+def _perplexity(model: nn.Module, data: Data, device: str) -> dict[str, float | None]:
+    loss = _loss(model, data, device)
+    return {"perplexity": exp(loss) if loss < _MOST else None}  # NaN is not less
+
+
+def _accuracy(wire: Wire, data: Data, device: str) -> dict[str, float | None]:
+    counts = torch.tensor(_count(wire.model, data.test, device, wire.rank, wire.size), dtype=torch.float64)
+    wire.add_up_(counts)
+    return {"test_accuracy": float(counts[0] / counts[1])}
 
 
 def _count(model: nn.Module, test: Dataset[Any], device: str, rank: int, size: int) -> tuple[int, int]:

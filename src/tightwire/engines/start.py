@@ -20,6 +20,15 @@ class RunFailed(TightwireError):  # noqa: N818 -- reads as what happened
     """A run ended without a result; the text says why."""
 
 
+class RunDiverged(TightwireError):  # noqa: N818
+    """A run ended, and its answer is no network."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"the run diverged: its answer is not finite; lower --lr or give --clip (what it wrote is in {folder})"
+        )
+
+
 class RunStopped(TightwireError):  # noqa: N818
     """Somebody stopped a run; it can be resumed."""
 

@@ -40,7 +40,7 @@ def read_run(folder: Path) -> RunRecord:
         config=config,
         figures=_so_far(config, curve, tracks) if result is None else _figures(result, folder / "result.json"),
         curve=curve,
-        notes=(*told, *_gather(tracks), *_remarks(curve, tracks)),
+        notes=(*told, *_gather(tracks), *_remarks(curve, tracks, result or {})),
         composition=next((track.composition for track in tracks if track.composition), ""),
         state=state,
         when=_when(folder),
@@ -90,7 +90,7 @@ def _figures(result: Mapping[str, Any], path: Path) -> Figures:
     return Figures(
         seconds=figure(result, "seconds"),
         samples_per_second=figure(result, "samples_per_second"),
-        accuracy=figure(result, "test_accuracy"),
+        accuracy=None if result.get("diverged") else figure(result, "test_accuracy"),
         perplexity=figure(result, "perplexity"),
         tx_bytes=figure(wire, "tx_bytes"),
         rx_bytes=figure(wire, "rx_bytes"),
@@ -159,9 +159,11 @@ def _gather(tracks: Iterable[Track]) -> list[Note]:
     return [Note(steps, tuple(heard), text) for (steps, text), heard in sorted(ranks.items())]
 
 
-def _remarks(curve: Curve, tracks: list[Track]) -> list[Note]:
+def _remarks(curve: Curve, tracks: list[Track], result: Mapping[str, Any]) -> list[Note]:
     """What no single event says."""
     remarks, last = [], curve.steps[-1]
+    if result.get("diverged"):
+        remarks.append(Note(last, (), "diverged: the answer is not finite"))
     missing = sum(loss is None for loss in curve.loss)
     if missing:
         remarks.append(Note(last, (), f"no finite loss in {missing} of {len(curve.loss)} steps"))
