@@ -155,7 +155,11 @@ def quiet(*_: Any) -> None:
 
 def figures(built: Built, found: Tried) -> dict[str, Any]:
     """A policy in numbers."""
-    costs = {kind: float(cost.total(np.array([found.levels]))[0] / cost.most) for kind, cost in built.costs.items()}
+    level_1T = np.array([found.levels])
+    costs = {
+        kind: float(cost.total(level_1T)[0]) / (built.whole if cost is built.problem.cost else cost.most)
+        for kind, cost in built.costs.items()
+    }
     choices = built.problem.choices(found.levels)
     return {
         "levels": list(found.levels), "held_accuracy": 1 - found.error, "share": costs,

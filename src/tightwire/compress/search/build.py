@@ -156,7 +156,7 @@ def _channels(parts: _Parts, wish: Wish) -> Built:
         )
     if kind == "latency":
         return _timed(parts, wish, scorer, groups, units, costs)
-    return _built(parts, wish, units, scorer, costs, kind)
+    return _built(parts, wish, scorer, costs, kind, _whole_file(parts) if kind == "bytes" else costs[kind].most)
 
 
 def gather_from(
@@ -212,14 +212,22 @@ def _weights(parts: _Parts, wish: Wish) -> Built:
     }
     if coded:
         costs["bytes"] = coded_cost(parts.model, units, scorer, parts.sizer)
-    return _built(parts, wish, units, scorer, costs, kind)
+    whole = {
+        "flops": float(sum(layer.macs for layer in layers)), "bytes": _whole_file(parts),
+        "params": float(others + sum(layer.module.weight.numel() for layer in layers)),
+    }  # fmt: skip
+    return _built(parts, wish, scorer, costs, kind, whole[kind])
+
+
+def _whole_file(parts: _Parts) -> float:
+    return float(dense_nbytes(parts.model))
 
 
 def _built(
-    parts: _Parts, wish: Wish, units: tuple[Unit, ...], scorer: Channels | Weights, costs: dict[str, Cost], kind: str
+    parts: _Parts, wish: Wish, scorer: Channels | Weights, costs: dict[str, Cost], kind: str, whole: float
 ) -> Built:
-    cost = costs[kind]
-    whole = float(dense_nbytes(parts.model)) if kind == "bytes" else cost.most
+    """``whole`` is what the network costs with all its weights, also those that were pruned before."""
+    units, cost = tuple(scorer.units), costs[kind]
     target = wish.budget.target(whole) if wish.budget is not None else cost.most
     with torch.no_grad():
         problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs), parts.samples)

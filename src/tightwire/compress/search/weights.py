@@ -26,26 +26,34 @@ from tightwire.compress.shared_weights import SharedWeights
 _REMEMBERED_NBYTES = {"cpu": 1 << 29, "cuda": 1 << 33}
 
 
-def densities(count: int, least: float) -> list[float]:
-    """From the least to 1, each the same factor above the last.
+def densities(count: int, least: float, most: float = 1.0) -> list[float]:
+    """From the least to the most, each the same factor above the last; both are the same where less is left.
 
-    >>> [round(d, 3) for d in densities(3, 0.04)]
-    [0.04, 0.2, 1.0]
+    >>> [round(d, 3) for d in densities(3, 0.04)], densities(2, 0.1, 0.05)
+    ([0.04, 0.2, 1.0], [0.1, 0.1])
     """
-    return [float(d) for d in np.geomspace(least, 1.0, count)]
+    return [float(d) for d in np.geomspace(least, max(least, most), count)]
 
 
 def weight_units(
     layers: Mapping[str, Layer], *, levels: int = 64, least: float = 0.02, patterns: Sequence[str] = ("fine",),
     bits: Sequence[int | None] = (None,),
 ) -> tuple[Unit, ...]:  # fmt: skip
-    """A unit for each layer; more than one pattern or number of bits makes the search joint."""
+    """A unit for each layer; more than one pattern or number of bits makes the search joint.
+
+    A layer that was pruned before can keep what is left of it, and pays for no more.
+    """
     axes = (levels, len(patterns), len(bits)) if len(patterns) * len(bits) > 1 else (levels,)
     return tuple(
         Unit(f"{name}.weight", layer.shape, axes,
-             grid(densities(levels, least), layer.module.weight.numel(), patterns=patterns, bits=bits))
+             grid(densities(levels, least, _left(layer)), layer.module.weight.numel(), patterns=patterns, bits=bits))
         for name, layer in layers.items()
     )  # fmt: skip
+
+
+def _left(layer: Layer) -> float:
+    weight = layer.module.weight
+    return int(weight.count_nonzero()) / weight.numel()
 
 
 class _Ranked:
