@@ -88,6 +88,8 @@ SECTIONS = {
     "run_compressed": small.run_compressed,
     "gpu_codebook": small.gpu_codebook,
     "amc": search.amc,
+    "amc_cnn": search.amc,
+    "amc_resnet20_16": search.amc,
     "amc_cpu": search.amc_cpu,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.compress.search.toys import toy
@@ -32,6 +32,7 @@ def started(problem: Problem, time_of: Clock, share: float) -> Timed:
     return tried, time_of(tried.levels)
 
 
+@example(seed=49, share=0.0, part=0.3, beside=0.0, block=30.0)
 @given(
     seed=st.integers(0, 50), share=st.floats(0, 1), part=st.floats(0.3, 0.9), beside=st.floats(0, 100),
     block=st.floats(1, 30),
@@ -49,7 +50,8 @@ def test_nearly_all_of_the_time_is_used_and_never_more(
 
     budget = beside + part * problem.cost.most
     found, took = fit(problem, started(problem, clock, share), time_of, budget)
-    assert NEAR * budget <= took <= budget and took == clock(found.levels) and len(times) < 24
+    assert took <= budget and took == clock(found.levels) and len(times) < 24
+    assert took >= NEAR * budget or took + block > budget  # nothing lies between, if a block is large
 
 
 def test_of_the_ways_to_use_more_time_the_best_is_taken() -> None:
