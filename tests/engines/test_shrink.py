@@ -78,6 +78,10 @@ def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
         shrink(trained / "model.safetensors")
     with pytest.raises(TightwireError, match="does not fit lenet-300-100"):
         shrink(trained / "model.safetensors", model="lenet-300-100")
+    diverged = {name: tensor / 0 for name, tensor in load_file(trained / "model.safetensors").items()}
+    save_file(diverged, tmp_path / "diverged.safetensors")
+    with pytest.raises(TightwireError, match=r"is not finite; train it again with a lower --lr"):
+        shrink(tmp_path / "diverged.safetensors", model="mlp")
     (tmp_path / "bad.safetensors").write_bytes(b"\x00" * 20)
     with pytest.raises(TightwireError, match="cannot be read as safetensors"):
         shrink(tmp_path / "bad.safetensors", model="mlp")

@@ -93,6 +93,11 @@ def _fill(model: nn.Module, weights: Path, name: str) -> None:
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise ConfigError(f"{weights} does not fit {name}: {first}; name its network with --model") from None
+    for key, tensor in model.state_dict().items():
+        if not bool(tensor.isfinite().all()):
+            raise ConfigError(
+                f"{weights} holds no trained network: {key} is not finite; train it again with a lower --lr"
+            )
 
 
 def make_sets(data: Data, *, device: str, decide: bool, augment: AugmentName = "none") -> Sets:
