@@ -85,7 +85,7 @@ def _halved(model: nn.Module, data: Ready, asked: Asked) -> Built:
 def _test(model: nn.Module, built: Built, found: Tried, test: Examples) -> float:
     twin = deepcopy(model)
     state = twin.state_dict()
-    for name, tensor in built.scorer.version(found.levels).items():
+    for name, tensor in built.scorer.measure.calibrated(built.scorer.version(found.levels)).items():
         state[name].copy_(tensor)
     return evaluate(twin, test).accuracy
 

@@ -34,7 +34,8 @@ def test_what_is_measured_is_what_the_cut_network_answers(name: str) -> None:
         levels = [int(random.integers(len(unit.choices))) for unit in made.problem.units]
         cut = scorer.cut(levels, made.example)
         with torch.no_grad():
-            zeroed = torch.func.functional_call(model, scorer.version(levels), (held.x_N,))
+            version = scorer.measure.calibrated(scorer.version(levels))
+            zeroed = torch.func.functional_call(model, dict(version), (held.x_N,))
             assert torch.allclose(cut(held.x_N), zeroed, atol=2e-4)
         assert scorer.errors(np.array([levels])) == [pytest.approx(1 - evaluate(cut, held).accuracy)]
 
@@ -112,7 +113,9 @@ def test_several_versions_at_once_are_measured_as_one_by_one() -> None:
     scorer = made.scorer
     assert isinstance(scorer, Channels) and len(made.problem.units) == 4
     versions = [scorer.version([int(level) for level in row]) for row in some]
+    seen_N = examples(96).x_N
     assert Measure(model, held, 2).errors(versions) == Measure(model, held).errors(versions)
+    assert Measure(model, held, 2, seen_N).errors(versions) == Measure(model, held, 1, seen_N).errors(versions)
 
 
 def test_single_weights_are_pruned_as_by_density() -> None:
@@ -140,3 +143,22 @@ def test_what_has_no_meaning_is_refused() -> None:
     one = nn.Sequential(nn.Flatten(), nn.Linear(768, 5))
     with pytest.raises(CompressError, match="at least 2"):
         build(one, examples(), examples(), Wish(parse_budget("flops=0.5")))
+
+
+def test_norms_of_a_pruned_network_know_what_it_sees() -> None:
+    """What the next layer gets has mean 0 and deviation 1 before scale and bias, as in training; nothing else moves."""
+    model, held = network("residual"), examples(512)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    made = build(model, held, held, Wish(parse_budget("flops=0.5")))
+    scorer = made.scorer
+    assert isinstance(scorer, Channels)
+    scorer.errors(np.array([[0, 0, 0, 0]]))
+    cut = scorer.cut([0, 0, 0, 0], made.example)
+    norm = cut.get_submodule("4.residual.4")
+    assert isinstance(norm, nn.BatchNorm2d)
+    seen: list[torch.Tensor] = []
+    norm.register_forward_hook(lambda module, args, out: seen.append((out - norm.bias.view(1, -1, 1, 1)).detach()))
+    cut(held.x_N)
+    assert torch.allclose(seen[0].mean((0, 2, 3)), torch.zeros(len(norm.bias)), atol=1e-3)
+    assert torch.allclose(seen[0].std((0, 2, 3)), norm.weight.abs(), rtol=1e-2)
+    assert not model.training and all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

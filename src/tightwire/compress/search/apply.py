@@ -12,7 +12,7 @@ from tightwire.compress.errors import CompressError
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Examples
 from tightwire.compress.search.budget import parse_budget
-from tightwire.compress.search.build import gather_from
+from tightwire.compress.search.build import gather_from, seen_for_norms
 from tightwire.compress.search.channels import Channels
 from tightwire.compress.search.groups import find_groups
 from tightwire.compress.search.layers import read_layers
@@ -44,7 +44,7 @@ def _most_nbytes(policy: Policy, dense_nbytes: int) -> int | None:
 
 
 def cut_by(policy: Policy, model: nn.Module, example: Tensor, train: Examples | None) -> nn.Module:
-    """A copy of the network with the policy's channels gone; with samples, what is left is refitted."""
+    """A copy without the policy's channels; with samples, what is left is refitted, norms by what they see now."""
     layers = read_layers(model, example)
     groups = find_groups(model, layers, example)
     asked = {row.layer: row for row in policy.layers}
@@ -57,7 +57,8 @@ def cut_by(policy: Policy, model: nn.Module, example: Tensor, train: Examples | 
         units.append(Unit(group.name, layers[group.name].shape, (1,), (Choice(row.ratio, row.kept, "channels"),)))
     known = gather_from(model, layers, groups, train) if train is not None else {}
     held = train if train is not None else Examples(example, example.new_zeros(len(example)).long())
-    return Channels(model, layers, groups, units, known, Measure(model, held)).cut([0] * len(units), example)
+    measure = Measure(model, held, seen_N=seen_for_norms(train) if train is not None else None)
+    return Channels(model, layers, groups, units, known, measure).cut([0] * len(units), example)
 
 
 def _same(asked: Sequence[str], found: Sequence[str]) -> None:

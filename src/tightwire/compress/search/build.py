@@ -47,6 +47,7 @@ Prune: TypeAlias = Literal["channels", "weights", "joint"]
 Reward: TypeAlias = Literal["error", "flops", "params"]
 PATTERNS, BITS = ("fine", "vector:4", "kernel"), (2, 3, 4, 5)
 _GATHERED, _GATHERED_AT_ONCE = 2000, 200  # samples for least squares
+_CALIBRATED, _CALIBRATED_LEAST, _CALIBRATED_NUMBERS = 1000, 64, 1 << 22  # samples for batch norms; numbers in them
 _TIMED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # the smallest policy, the whole network, and some between
 _SMALL = 2e10  # multiply-adds of all samples, below which a GPU has room for several networks at once
 _TOGETHER = 16
@@ -114,9 +115,15 @@ def build(
     layers = read_layers(model, batch[:1])
     if len(layers) < 2:
         raise CompressError(f"the network has {len(layers)} layers that can be pruned; a search needs at least 2")
-    measure = Measure(model, held, _together(layers, held))
+    measure = Measure(model, held, _together(layers, held), seen_for_norms(train))
     make = _channels if wish.prune == "channels" else _weights
     return make(_Parts(model, train, layers, measure, len(held), sizer or Estimate(), table, batch, batch[:1]), wish)
+
+
+def seen_for_norms(train: Examples) -> Tensor:
+    """The samples that batch norms take their statistics from: fewer where images are large."""
+    some = _CALIBRATED_NUMBERS // max(1, train.x_N[0].numel())
+    return train.x_N[: min(_CALIBRATED, max(_CALIBRATED_LEAST, some))]
 
 
 @dataclass(frozen=True, eq=False)

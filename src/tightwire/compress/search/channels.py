@@ -103,14 +103,14 @@ class Channels:
         return {group.name: self._kept(u, levels[u], multiple_of) for u, group in enumerate(self.groups)}
 
     def cut(self, levels: Sequence[int], example: Tensor, *, multiple_of: int = 1) -> nn.Module:
-        """A copy of the network with the channels gone.
+        """A copy of the network with the channels gone, its batch norms' statistics its own.
 
         With ``multiple_of`` some stay that nobody reads: the network answers the same, in widths that a GPU likes.
         """
         model = deepcopy(self.model).eval()
         state = model.state_dict()
         with torch.no_grad():
-            for name, tensor in self.version(levels).items():
+            for name, tensor in self.measure.calibrated(self.version(levels)).items():
                 state[name].copy_(tensor)
         cut_(model, example, self.kept(levels, multiple_of=multiple_of))
         return model
