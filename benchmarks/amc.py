@@ -132,9 +132,9 @@ def _collect(asked: argparse.Namespace) -> None:
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
-    words = ("device", "network", "epochs", "rate", "bottleneck_epochs", "tune_epochs", "tune_rate", "fine_epochs",
-             "fine_decay", "fine_rate", "episodes", "samples", "multiple_of", "least",
-             "side", "batch", "precision")  # fmt: skip
+    words = ("device", "network", "epochs", "rate", "bottleneck_epochs", "tune_epochs", "tune_rate", "tune_decay",
+             "fine_epochs", "fine_decay", "fine_rate", "soft", "episodes", "samples", "multiple_of", "least",
+             "side", "batch", "tune_batch", "precision")  # fmt: skip
     given = {word.replace("_", "-"): vars(asked)[word] for word in words}
     said = " ".join(f"--{word} {value}" for word, value in given.items() if value is not None)
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
@@ -161,6 +161,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--bottleneck-epochs", type=float, default=15)
     parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--tune-rate", type=float, default=0.2, help="learning rate of what was cut")
+    parser.add_argument("--tune-decay", type=float, default=1e-3, help="weight decay of what was cut")
+    parser.add_argument("--soft", type=float, default=0.7, help="share of the reference's answers in what is learned")
     parser.add_argument("--fine-epochs", type=float, default=200, help="of training with single weights pruned")
     parser.add_argument("--fine-decay", type=float, default=1e-3, help="weight decay in it")
     parser.add_argument("--fine-rate", type=float, default=0.2, help="learning rate in it")
@@ -170,6 +172,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--least", type=float, default=0.2, help="smallest share of its channels that a layer keeps")
     parser.add_argument("--side", type=int, default=WHOLE, help="of the images; 16 is a quarter of the work")
     parser.add_argument("--batch", type=int, default=512, help="samples of a training step")
+    parser.add_argument("--tune-batch", type=int, help="samples of a step after pruning, if another number")
     parser.add_argument(
         "--precision", choices=("bfloat16", "float32"), help="of training; on a GPU bfloat16 if not said"
     )

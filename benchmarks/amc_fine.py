@@ -104,4 +104,5 @@ def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
             "test_accuracy": evaluate(model, data.test).accuracy,
             "reference_accuracy": evaluate(teacher, data.test).accuracy,
             "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.fine_epochs,
-            "decay": asked.fine_decay, "rate": asked.fine_rate, "seconds": time.perf_counter() - begin}  # fmt: skip
+            "decay": asked.fine_decay, "rate": asked.fine_rate, "soft": asked.soft,
+            "batch": asked.tune_batch or asked.batch, "seconds": time.perf_counter() - begin}  # fmt: skip

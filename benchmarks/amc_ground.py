@@ -47,15 +47,18 @@ class Asked:
     bottleneck_epochs: float
     tune_epochs: float
     tune_rate: float
+    tune_decay: float
     fine_epochs: float
     fine_decay: float
     fine_rate: float
+    soft: float
     episodes: int
     samples: int
     multiple_of: int
     least: float
     side: int
     batch: int
+    tune_batch: int | None
     precision: Literal["bfloat16", "float32"] | None
     limit: int | None
 
@@ -109,7 +112,8 @@ def relearning(asked: Asked, epochs: float, lr: float = 0.2, decay: float = _DEC
 
     Renda, Frankle, Carbin: Comparing Rewinding and Fine-tuning in Neural Network Pruning. ICLR 2020, arXiv 2003.02389.
     """
-    how = replace(learning(asked, epochs), lr=lr, weight_decay=decay, soft=0.7, temperature=3.0)
+    how = replace(learning(asked, epochs), lr=lr, weight_decay=decay, soft=asked.soft, temperature=3.0,
+                  batch=asked.tune_batch or asked.batch)  # fmt: skip
     return replace(how, compiled=asked.device == "cuda" and epochs >= _LONG)
 
 

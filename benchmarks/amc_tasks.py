@@ -99,15 +99,15 @@ def tune(asked: Asked, method: str) -> dict[str, Any]:
     before = evaluate(built.scorer.cut(levels, built.example), data.test).accuracy
 
     def trained_on(cut: nn.Module, held: Constraint) -> None:
-        how = relearning(asked, asked.tune_epochs, asked.tune_rate)
+        how = relearning(asked, asked.tune_epochs, asked.tune_rate, asked.tune_decay)
         train(cut, data.train, how, constraint=held, teacher=model, keep=asked.kept(f"tune.{method}"))
 
     cut = train_with_spare(built.scorer, levels, built.example, trained_on)
     return {"seed": asked.seed, "method": method, "before": before, "test_accuracy": evaluate(cut, data.test).accuracy,
             "reference_accuracy": evaluate(model, data.test).accuracy,
             "parameters": sum(p.numel() for p in cut.parameters()), "epochs": asked.tune_epochs,
-            "rate": asked.tune_rate,
-            "seconds": time.perf_counter() - begin}  # fmt: skip
+            "rate": asked.tune_rate, "decay": asked.tune_decay, "soft": asked.soft,
+            "batch": asked.tune_batch or asked.batch, "seconds": time.perf_counter() - begin}  # fmt: skip
 
 
 def pattern(asked: Asked, method: str) -> dict[str, Any]:
