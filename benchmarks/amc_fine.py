@@ -46,7 +46,7 @@ def _rounds(asked: Asked) -> dict[str, Any]:
         model.load_state_dict(load_file(_weights(path, len(rounds))))
     for number in range(len(rounds), len(ROUNDS)):
         built = _built(model, data, ROUNDS[number])
-        found, how = searched("amc", built.problem, asked, f"fine-round{number}", max(1, asked.episodes * 3 // 4))
+        found, how = searched("amc", built.problem, asked, f"fine-round{number}", max(1, asked.episodes // 2))
         rounds.append({"density": ROUNDS[number], "seconds": how.seconds, **figures(built, found)})
         if number + 1 < len(ROUNDS):
             _hold(model, rounds[-1]["layers"], data, asked, teacher, number)

@@ -40,7 +40,7 @@ def test_errors_are_those_of_the_cpu(name: str, prune: Prune) -> None:
     assert np.allclose(*errors, atol=0.05)  # halves on the GPU: some answers of an untrained network are close
     versions = [there.scorer.version([int(level) for level in row]) for row in level_BT]
     measure = there.scorer.measure
-    one, three = (Measure(measure.model, measure.examples, together) for together in (1, 3))
+    one, three = (Measure(measure.model, measure.examples, together, measure.seen_N) for together in (1, 3))
     assert np.allclose(one.errors(versions), three.errors(versions), atol=0.05)
 
 
