@@ -1,11 +1,11 @@
 """AMC measured on CIFAR-10: against uniform, sensitivity and evolution, before and after fine-tuning; what it prunes.
 
-    python -m benchmarks.amc --data DIR --device cuda --work DIR [--steps reference,search,tune,rounds,fine,pattern,paper]
+    python -m benchmarks.amc --data DIR --work DIR [--device cuda] [--steps reference,search,tune,densities,fine,…]
                              [--jobs 6] [--seeds 0,1,2,3,4] [--fine-seeds 0] [--until 600]
 
     reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
     tune        what AMC and uniform cut, fine-tuned
-    rounds      a fifth of the weights, searched in rounds    fine      by AMC and by uniform, trained
+    densities   of single weights, a fifth in all       fine        by AMC and by uniform, trained
     pattern     a bottleneck ResNet: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
@@ -36,7 +36,7 @@ from benchmarks.amc_summary import LUCKIEST, WHOLE, summary
 from benchmarks.amc_tasks import TASKS
 from benchmarks.harness import RESULTS, write
 
-STEPS = ("reference", "search", "tune", "rounds", "fine", "pattern", "paper")
+STEPS = ("reference", "search", "tune", "densities", "fine", "pattern", "paper")
 PAIR = ("amc", "uniform")
 NETWORK = "resnet56"  # of amc.json; others have files of their own
 
@@ -50,7 +50,7 @@ def plan(steps: list[str], seeds: list[int], fine_seeds: list[int], arms: Sequen
     tasks: dict[str, list[str]] = {}
     if "reference" in steps:
         tasks["reference-0"] = []
-    if "rounds" in steps:
+    if "densities" in steps:
         tasks |= {f"fine-{seed}": ["reference-0"] for seed in fine_seeds}
     if "search" in steps:
         tasks |= {f"search-{seed}": ["reference-0"] for seed in seeds}

@@ -148,7 +148,7 @@ def searched(method: str, problem: Problem, asked: Asked, name: str, episodes: i
     words = f"{sha256(weights).hexdigest()} {name} {episodes} {settings}"
     digest = sha256(words.encode()).hexdigest()[:8]  # with other settings another search begins
     kept = Kept(asked.work / "kept", f"{name}-{asked.seed}-{method}-{digest}-", digest)
-    alone = Problem(problem.units, problem.clip, problem.scorer, problem.price, problem.samples)
+    alone = replace(problem, known={})
     found = search_by(method, alone, episodes, kept=kept, seed=asked.seed, watch=quiet)
     return settle(problem, found.tried), found
 

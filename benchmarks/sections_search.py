@@ -77,7 +77,7 @@ def _fine(rows: dict[str, Any], found: dict[str, Any]) -> str:
     ]  # fmt: skip
     words = "; ".join(f"density {density}: {_paired(one)}" for density, one in found.items())
     return (
-        f"\nSingle weights, the densities of layers by AMC in rounds (50, 35, 25, 20%) or the same everywhere, "
+        f"\nSingle weights, the densities of layers by AMC or the same everywhere, "
         f"both trained alike; {words}:\n\n"
         + table(["method", "seed", "fewer weights", "test accuracy", "whole network", "points", "epochs"], lines)
     )

@@ -47,7 +47,9 @@ def search(
     round_epochs: Annotated[float, option(text="Of training between rounds.", panel=_GOAL)] = 5.0,
     method: Annotated[
         str,
-        option(text="amc, uniform, sensitivity, evolution, amc-paper; several with commas; or all.", panel=_HOW),
+        option(
+            text="amc, uniform, threshold, sensitivity, evolution, amc-paper; several with commas; or all.", panel=_HOW
+        ),
     ] = "amc",
     episodes: Annotated[int, option(text="Evaluations of every method.", panel=_HOW)] = 400,
     samples: Annotated[int, option(text="Training samples kept apart to decide by.", panel=_HOW)] = 2000,
@@ -71,7 +73,7 @@ def search(
     from tightwire.compress.search.budget import parse_budget
     from tightwire.compress.search.build import Wish
     from tightwire.engines.search import SearchConfig, search_policy
-    from tightwire.engines.search_methods import ALL
+    from tightwire.engines.search_methods import every_method
     from tightwire.engines.search_words import default_prune, parse_rounds
 
     asked = parse_budget(budget) if budget is not None else None
@@ -79,9 +81,10 @@ def search(
     if densities and asked is None:
         asked = parse_budget(f"params={densities[-1]:g}")
     wish = Wish(asked, prune or default_prune(asked, rounds=bool(densities)), reward, multiple_of, least, bits, batch)
+    methods = every_method(wish.prune) if method == "all" else tuple(method.split(","))
     config = SearchConfig(
-        source, out, wish, methods=ALL if method == "all" else tuple(method.split(",")), episodes=episodes,
-        samples=samples, seed=seed, model=model, options=tuple(model_option or ()), data=data, data_folder=data_folder,
+        source, out, wish, methods=methods, episodes=episodes, samples=samples, seed=seed, model=model,
+        options=tuple(model_option or ()), data=data, data_folder=data_folder,
         device=str(device.value), rounds=densities, round_epochs=round_epochs, table=latency_table, work=work,
         overwrite=overwrite,
     )  # fmt: skip

@@ -26,9 +26,11 @@ Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
 """Method, evaluations done, in all, the last one, and what part of the budget it uses."""
 
 _AGENTS = {"amc": Settings(), "amc-paper": PAPER}
-_RIVALS = {"uniform": rivals.uniform, "sensitivity": rivals.sensitivity, "evolution": rivals.evolution}
+_RIVALS = {
+    "uniform": rivals.uniform, "threshold": rivals.threshold, "sensitivity": rivals.sensitivity,
+    "evolution": rivals.evolution,
+}  # fmt: skip
 METHODS = (*_AGENTS, *_RIVALS)
-ALL = ("amc", *_RIVALS)  # what is meant by all of them
 _SAVE_EVERY = 50
 
 
@@ -77,6 +79,11 @@ class Kept:
 
     def _path(self) -> Path:
         return self.folder / f"{self.name}known.json"
+
+
+def every_method(prune: str) -> tuple[str, ...]:
+    """What is meant by all of them: AMC and its rivals for what is pruned."""
+    return ("amc", *(name for name in _RIVALS if prune != "channels" or name != "threshold"))
 
 
 def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, seed: int, watch: Watch) -> Searched:

@@ -28,7 +28,7 @@ from tightwire.compress.search.clip import clip
 from tightwire.compress.search.latency import device_name, load_table
 from tightwire.compress.search.policy import Policy, decide, trace
 from tightwire.compress.search.problem import Tried
-from tightwire.compress.search.rivals import at_share
+from tightwire.compress.search.rules import at_share
 from tightwire.compress.search.settle import settle
 from tightwire.engines.search_aim import Met, meet
 from tightwire.engines.search_methods import Kept, Searched, Watch, search_by, winner
@@ -152,7 +152,7 @@ class SearchRun:
         """Test accuracy of the pruned network, not trained on."""
         twin = deepcopy(model)
         state = twin.state_dict()
-        for name, tensor in built.scorer.version(tried.levels).items():
+        for name, tensor in built.scorer.measure.calibrated(built.scorer.version(tried.levels)).items():
             state[name].copy_(tensor)
         return evaluate(twin, self.sets.test).accuracy
 

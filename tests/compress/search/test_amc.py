@@ -10,7 +10,7 @@ import pytest
 
 from tests.compress.search.toys import joint_toy, toy
 from tightwire.compress.errors import CompressError
-from tightwire.compress.search import rivals
+from tightwire.compress.search import rivals, rules
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.ddpg import PAPER, Ddpg, Settings
 from tightwire.compress.search.keep import Keep
@@ -82,7 +82,7 @@ def test_killed_and_resumed_it_ends_the_same_to_the_bit(tmp_path: Path) -> None:
 def test_a_tilt_moves_all_units_along_their_features_and_meets_the_budget() -> None:
     problem, _ = toy(0, units=12)
     states = States(problem.units, problem.cost)
-    even = rivals.uniform_levels(problem)
+    even = rules.uniform_levels(problem)
     actions = [np.array(unit.action(int(level)), np.float32) for unit, level in zip(problem.units, even, strict=True)]
     place_T = states.fixed_TF[:, :1]  # how deep a unit is
     for seed in range(5):

@@ -136,7 +136,7 @@ def test_a_joint_grid_is_lowered_step_by_step() -> None:
     cost, unit = made.problem.cost, made.problem.units[2]
     rule = clip(made.problem.units, cost, np.floor(cost.least + 0.2 * (cost.most - cost.least)))
     level_1T = rule.begin(1)
-    (chosen,) = rule.decide_(level_1T, 2, np.array([unit.asked([1.0, 0.0, 1.0])]))
+    (chosen,) = rule.decide_(level_1T, 2, np.array([unit.asked([1.0, 1.0, 1.0])]))
     choice = unit.choices[int(chosen)]
     assert choice.pattern == "fine" and rule.cost.total(level_1T)[0] <= rule.target
     finer = unit.asked(

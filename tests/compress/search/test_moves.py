@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.compress.search.toys import toy
 from tightwire.compress.search.moves import Action, homeward, nudge
 from tightwire.compress.search.problem import Problem
-from tightwire.compress.search.rivals import uniform_levels
+from tightwire.compress.search.rules import uniform_levels
 
 
 def actions_of(problem: Problem, levels: np.ndarray) -> list[Action]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.compress.search.toys import toy
 from tightwire.compress.search.problem import Problem, Tried, best
-from tightwire.compress.search.rivals import uniform_levels
+from tightwire.compress.search.rules import uniform_levels
 from tightwire.compress.search.settle import settle
 
 

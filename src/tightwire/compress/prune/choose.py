@@ -58,7 +58,7 @@ def layer_adaptive(
     weights: Mapping[str, Tensor], density: float, *, pattern: Pattern | None = None
 ) -> dict[str, Tensor]:
     """Masks that keep the share ``density`` of all weights by scores relative to what is larger in the layer."""
-    return _largest(weights, density, pattern, adapt=_relative)
+    return _largest(weights, density, pattern, adapt=relative)
 
 
 def _largest(
@@ -84,7 +84,7 @@ def _largest(
     }
 
 
-def _relative(score: Tensor) -> Tensor:
+def relative(score: Tensor) -> Tensor:
     """LAMP: the square over the sum of all squares that are not smaller; forbidden and zero groups stay last."""
     flat_G = score.flatten().double().clamp(min=0).square()
     order_G = flat_G.argsort(descending=True, stable=True)

@@ -5,11 +5,11 @@
                         every transition (s_t, a_t, R, s_{t+1}) is remembered with the reward R of the whole policy
                         after warm-up: as many updates as units
 
-Beyond the paper, the first episode is the uniform policy, and some later ones do not follow the actor but vary the best
-policy found so far (`moves`): a few units, all along one direction, or all towards uniform. DDPG learns from any
-behaviour, so the critic gains what it otherwise never sees: good policies and their neighbours. He et al.: AMC. ECCV
-2018. Everything that decides what comes next is in `Search.save`: a search that was killed ends with the same policies,
-to the bit, as one that was not.
+Beyond the paper, the first episodes are the policies that need no search (`rules`), and some later ones do not follow
+the actor but vary the best policy found so far (`moves`): a few units, all along one direction, or all towards home.
+DDPG learns from any behaviour, so the critic gains what it otherwise never sees: good policies and their neighbours. He
+et al.: AMC. ECCV 2018. Everything that decides what comes next is in `Search.save`: a search that was killed ends with
+the same policies, to the bit, as one that was not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tightwire.compress.search.keep import Keep
 from tightwire.compress.search.moves import Action, homeward, nudge, tilt
 from tightwire.compress.search.noise import truncated_normal
 from tightwire.compress.search.problem import Problem, Tried, best
-from tightwire.compress.search.rivals import uniform_levels
+from tightwire.compress.search.rules import home, uniform_levels
 from tightwire.compress.search.state import States
 
 Told: TypeAlias = Callable[[int, Tried], None]
@@ -82,16 +82,16 @@ class Search:
         return tried
 
     def _given(self, episode: int) -> list[Action] | None:
-        """Actions that are not the actor's: the uniform policy's first, later the best one's, varied."""
-        if episode == 0 and self._settings.elite > 0:
-            return self._actions_of(uniform_levels(self._problem))
+        """Actions that are not the actor's: first of policies that need no search, later of the best one, varied."""
+        if episode <= len(self._problem.ruled) and self._settings.elite > 0:
+            known = [uniform_levels(self._problem).tolist(), *self._problem.ruled]
+            return self._actions_of(known[episode])
         if episode < self._settings.warmup or self._random.random() >= self._settings.elite:
             return None
         actions = self._actions_of(best(self.tried).levels)
         sigma = max(_LEAST_SIGMA, self._sigma(episode))
         if self._random.random() < _HOMEWARD:
-            even = self._actions_of(uniform_levels(self._problem))
-            return homeward(self._problem, actions, even, self._random.random())
+            return homeward(self._problem, actions, self._actions_of(home(self._problem)), self._random.random())
         if len(actions) > _FEW and self._random.random() < _TILTED:
             return tilt(self._problem, actions, self._states.fixed_TF, sigma, self._random)
         return nudge(actions, sigma, self._random)

@@ -8,7 +8,7 @@ joint      weights, with the pattern and the bits of every layer to choose as we
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tightwire.compress.errors import CompressError
+from tightwire.compress.prune.masks import prunable
 from tightwire.compress.retrain import Examples
 from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.channels import Channels, channel_units
@@ -37,7 +38,7 @@ from tightwire.compress.search.layers import Layer, read_layers
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.problem import Problem
 from tightwire.compress.search.reconstruct import Statistics, gather
-from tightwire.compress.search.rivals import at_share
+from tightwire.compress.search.rules import at_share, by_thresholds
 from tightwire.compress.search.timing import in_turns_ns
 from tightwire.compress.search.units import Unit
 from tightwire.compress.search.weights import Weights, weight_units
@@ -45,7 +46,7 @@ from tightwire.compress.size import Estimate, Sizer, dense_nbytes
 
 Prune: TypeAlias = Literal["channels", "weights", "joint"]
 Reward: TypeAlias = Literal["error", "flops", "params"]
-PATTERNS, BITS = ("fine", "vector:4", "kernel"), (2, 3, 4, 5)
+PATTERNS, BITS = ("kernel", "vector:4", "fine"), (2, 3, 4, 5)  # the finest last
 _GATHERED, _GATHERED_AT_ONCE = 2000, 200  # samples for least squares
 _CALIBRATED, _CALIBRATED_LEAST, _CALIBRATED_NUMBERS = 1000, 64, 1 << 22  # samples for batch norms; numbers in them
 _TIMED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # the smallest policy, the whole network, and some between
@@ -223,7 +224,9 @@ def _weights(parts: _Parts, wish: Wish) -> Built:
         "flops": float(sum(layer.macs for layer in layers)), "bytes": _whole_file(parts),
         "params": float(others + sum(layer.module.weight.numel() for layer in layers)),
     }  # fmt: skip
-    return _built(parts, wish, scorer, costs, kind, whole[kind])
+    built = _built(parts, wish, scorer, costs, kind, whole[kind])
+    ruled = by_thresholds(built.problem, prunable(parts.model))
+    return replace(built, problem=replace(built.problem, ruled=ruled))
 
 
 def _whole_file(parts: _Parts) -> float:

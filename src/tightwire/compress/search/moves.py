@@ -1,13 +1,13 @@
-"""Variations of a good policy: a few units on their own, all of them along one direction, or all towards uniform.
+"""Variations of a good policy: a few units on their own, all of them along one direction, or all towards home.
 
     nudge      up to three units drawn anew around what they are
     tilt       a_t + σ·⟨w, f_t − mean f⟩ + δ     w drawn for the episode, f the features of a unit, δ meets the budget
-    homeward   a_t + p·(u_t − a_t) + δ           p of the way to the uniform policy u, drawn for the episode
+    homeward   a_t + p·(h_t − a_t) + δ           p of the way home, to h (`rules`); p drawn for the episode
 
 A network of fifty layers has too many units to move three at a time: a tilt says "late layers less, early ones more" in
 one episode. The idea is that of noise on the actor's parameters, a function of the state like this one: Plappert et
 al.: Parameter Space Noise for Exploration. ICLR 2018, arXiv 1706.01905. A step homeward asks how much of what sets a
-policy apart from uniform was worth it: what chance brought in costs nothing to leave (`settle` takes what is nearest).
+policy apart from home was worth it: what chance brought in costs nothing to leave (`settle` takes what is nearest).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tilt(
 
 
 def homeward(problem: Problem, actions: Sequence[Action], even: Sequence[Action], part: float) -> list[Action]:
-    """The actions, all moved by ``part`` of their distance to those of the uniform policy."""
+    """The actions, all moved by ``part`` of their distance to those of another policy."""
     return _within(
         problem, [mine + np.float32(part) * (other - mine) for mine, other in zip(actions, even, strict=True)]
     )

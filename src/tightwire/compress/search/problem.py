@@ -42,7 +42,8 @@ class Tried:
 class Problem:
     """Units, a hard budget, and what a policy is worth. ``price`` is what the reward takes the logarithm of, if any.
 
-    ``samples`` is how many errors are counted on; 0 where they are exact.
+    ``samples`` is how many errors are counted on; 0 where they are exact. ``ruled`` are policies that need no search
+    (`rules`), uniform aside.
     """
 
     units: tuple[Unit, ...]
@@ -50,6 +51,7 @@ class Problem:
     scorer: Scorer
     price: Cost | None = None
     samples: int = 0
+    ruled: tuple[tuple[int, ...], ...] = ()
     known: dict[tuple[int, ...], float] = field(default_factory=dict)
 
     @property

@@ -1,6 +1,7 @@
 """What AMC must beat, each given the same problem and the same number of evaluations.
 
     uniform       every unit keeps the same share: the largest that fits
+    threshold     of single weights all that are larger than one threshold, or one of LAMP's scores (`rules`)
     sensitivity   each unit alone at several levels (Han et al. 2015, figure 6), then the exact knapsack over the scan
     evolution     the better half of a population, crossed and mutated (compare Real et al., AAAI 2019)
 
@@ -15,12 +16,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tightwire.compress.errors import CompressError
 from tightwire.compress.search.cost import Floats, Levels
 from tightwire.compress.search.knapsack import knapsack
 from tightwire.compress.search.problem import Problem, Tried, best
+from tightwire.compress.search.rules import uniform_levels
 
 Told: TypeAlias = Callable[[int, Tried], None]
-_HALVINGS = 30
 _PASSES = 6  # of the knapsack, where the price of a unit depends on its neighbours
 
 
@@ -31,36 +33,14 @@ def uniform(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) ->
     return tried
 
 
-def uniform_levels(problem: Problem) -> Levels:
-    """The largest share, rounded down everywhere; then up, unit by unit, where that still fits."""
-    level_T = at_share(problem, _largest_share(problem))
-    for t, unit in enumerate(problem.units):
-        above = level_T[t] + max(1, int(np.prod(unit.axes[1:])))
-        if above < len(unit.choices) and problem.cost.around(level_T[None], t)[0, above] <= problem.clip.target:
-            level_T[t] = above
-    return level_T
-
-
-def at_share(problem: Problem, share: float) -> NDArray[np.intp]:
-    """The same action for all units, rounded down to what they have."""
-    chosen = []
-    for unit in problem.units:
-        action = unit.asked([0.0, *(1.0 for _ in unit.axes[1:])]), unit.asked([1.0 for _ in unit.axes])
-        column = range(action[0], action[1] + 1, max(1, int(np.prod(unit.axes[1:]))))
-        fits = [choice for choice in column if unit.choices[choice].ratio <= share + 1e-9]
-        chosen.append(fits[-1] if fits else column[0])
-    return np.array(chosen, np.intp)
-
-
-def _largest_share(problem: Problem) -> float:
-    low, high = 0.0, 1.0
-    if problem.cost.total(at_share(problem, 1.0)[None])[0] <= problem.clip.target:
-        return 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        fits = problem.cost.total(at_share(problem, middle)[None])[0] <= problem.clip.target
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+def threshold(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
+    """One threshold for all layers, by magnitude or by LAMP: no more evaluations than there are such policies."""
+    if not problem.ruled:
+        raise CompressError("one threshold for all layers is for single weights; use --prune weights or another method")
+    tried = problem.evaluate(np.array(problem.ruled, np.intp)[:evaluations])
+    for number, one in enumerate(tried):
+        told(number + 1, one)
+    return tried
 
 
 def sensitivity(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
@@ -118,7 +98,7 @@ def evolution(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) 
     random = np.random.default_rng(seed)
     size = max(4, min(40, evaluations // 5))
     asked = [tuple(random.integers(len(unit.choices)) for unit in problem.units) for _ in range(size - 1)]
-    first_BT = np.vstack([uniform_levels(problem), problem.clip.walk(np.array(asked, np.intp))])
+    first_BT = np.vstack([uniform_levels(problem), *problem.ruled, problem.clip.walk(np.array(asked, np.intp))])
     tried = problem.evaluate(first_BT[:evaluations])
     for number, one in enumerate(tried):
         told(number + 1, one)

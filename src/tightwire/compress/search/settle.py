@@ -2,11 +2,12 @@
 
     chance = √(e(1 − e) / n)          the standard error of the best policy's error e on n samples
     tied   = {p : error(p) ≤ e + chance}
-    taken  = the tied one nearest to the uniform policy, by Σ (log share − log uniform share)²
+    taken  = the tied one nearest to home, by Σ (log share − log share at home)²
 
-Of hundreds of policies that are measured on a few thousand samples, the best is best partly by luck on these very
-samples, and after fine-tuning none of that luck is left. Whatever uniform is not worse than by more than chance says
-nothing for leaving it. Breiman, Friedman, Olshen, Stone: Classification and Regression Trees. 1984, section 3.4.3, take
+Home is the best policy that needs no search: uniform, or for single weights one threshold for all layers (`rules`). Of
+hundreds of policies that are measured on a few thousand samples, the best is best partly by luck on these very samples,
+and after fine-tuning none of that luck is left. What home is not worse than by more than chance says nothing for
+leaving it. Breiman, Friedman, Olshen, Stone: Classification and Regression Trees. 1984, section 3.4.3, take
 the simplest tree within one standard error for the same reason.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from math import log, sqrt
 
 from tightwire.compress.search.problem import Problem, Tried, best
-from tightwire.compress.search.rivals import uniform_levels
+from tightwire.compress.search.rules import home
 
 
 def settle(problem: Problem, tried: Sequence[Tried]) -> Tried:
@@ -26,7 +27,7 @@ def settle(problem: Problem, tried: Sequence[Tried]) -> Tried:
         return top
     chance = sqrt(top.error * (1 - top.error) / problem.samples)
     least = top.reward * (1 + chance / top.error)  # rewards are −error, or that times the logarithm of a price
-    even = problem.choices(uniform_levels(problem).tolist())
+    even = problem.choices(home(problem))
 
     def distance(one: Tried) -> float:
         mine = problem.choices(one.levels)
