@@ -41,7 +41,13 @@ PAIR = ("amc", "uniform")
 NETWORK = "resnet56"  # of amc.json; others have files of their own
 
 
-def plan(steps: list[str], seeds: list[int], fine_seeds: list[int], arms: Sequence[str] = PAIR) -> dict[str, list[str]]:
+def plan(
+    steps: list[str],
+    seeds: list[int],
+    fine_seeds: list[int],
+    arms: Sequence[str] = PAIR,
+    fine_arms: Sequence[str] = PAIR,
+) -> dict[str, list[str]]:
     """Every task, the most wanted first, and the rows it needs.
 
     >>> plan(["reference", "search"], [0, 1], [0])
@@ -57,7 +63,7 @@ def plan(steps: list[str], seeds: list[int], fine_seeds: list[int], arms: Sequen
     if "tune" in steps:
         tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in arms}
     if "fine" in steps:
-        tasks |= {f"fine.{m}.{p}-{s}": [f"fine-{s}"] for s in fine_seeds for p in DENSITIES for m in PAIR}
+        tasks |= {f"fine.{m}.{p}-{s}": [f"fine-{s}"] for s in fine_seeds for p in DENSITIES for m in fine_arms}
     if "pattern" in steps:
         tasks["bottleneck-0"] = ["reference-0"] if "reference" in steps else []  # much waits for the reference
         tasks |= {f"pattern-{seed}": ["bottleneck-0"] for seed in seeds[:3]}
@@ -98,7 +104,7 @@ def _one(asked: argparse.Namespace) -> None:
 
 
 def _run_all(asked: argparse.Namespace, begin: float) -> set[str]:
-    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds, asked.arms)
+    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds, asked.arms, asked.fine_arms)
     done = {name for name in tasks if (asked.work / f"{name}.json").exists()}
     failed: set[str] = set()
     running: dict[str, subprocess.Popen[bytes]] = {}
@@ -153,6 +159,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=lambda text: text.split(","), default=list(STEPS))
     parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2, 3, 4])
     parser.add_argument("--arms", type=lambda text: text.split(","), default=PAIR, help=f"to tune; also {LUCKIEST}")
+    parser.add_argument("--fine-arms", type=lambda text: text.split(","), default=PAIR, help="also threshold")
     parser.add_argument("--fine-seeds", type=_numbers, default=[0])
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--until", type=float, default=600.0)

@@ -3,7 +3,7 @@
     fine-SEED                   a policy for each of DENSITIES, searched at once on the whole network
     fine.METHOD.PERCENT-SEED    the reference pruned along a schedule to a policy's densities while it is trained
 
-Both methods are trained alike, from the same reference: only the densities of the layers differ. Not in rounds
+All are trained alike, from the same reference: only the densities of the layers differ. Not in rounds
 (50, 35, 25, 20%): where half the weights are left no policy is better than another beyond chance, and what is chosen
 there bounds what later rounds can choose.
 """
@@ -13,11 +13,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.amc_ground import Asked, figures, quiet, ready, relearning, searched, trained
+from benchmarks.amc_ground import Asked, figures, ready, relearning, searched, trained, untrained
 from tightwire.compress.prune.gradual import Gradual, Target
 from tightwire.compress.prune.masks import prunable
 from tightwire.compress.retrain import evaluate, train
-from tightwire.compress.search import rivals
 from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.build import Wish, build
 
@@ -32,17 +31,19 @@ def fine(asked: Asked, method: str) -> dict[str, Any]:
 
 
 def _searched(asked: Asked) -> dict[str, Any]:
-    """The densities of both methods at each size, and what they give with nothing retrained."""
+    """The densities of three methods at each size, and what they give with nothing retrained."""
     begin, data, model = time.perf_counter(), ready(asked), trained(asked)
     policies: dict[str, Any] = {}
     for percent in DENSITIES:
         built = build(
             model, data.plain, data.held, Wish(Budget("params", share=percent / 100), "weights", least=_LEAST)
         )
-        (even,) = rivals.uniform(built.problem, 1, told=quiet)
-        found, how = searched("amc", built.problem, asked, f"fine{percent}", asked.episodes)
-        policies[f"amc.{percent}"] = figures(built, found) | {"seconds": how.seconds, "evaluations": how.evaluations}
-        policies[f"uniform.{percent}"] = figures(built, even)
+        for name in ("amc", "uniform", "threshold"):
+            found, how = searched(name, built.problem, asked, f"fine{percent}", asked.episodes)
+            policies[f"{name}.{percent}"] = figures(built, found) | {
+                "seconds": how.seconds, "evaluations": how.evaluations,
+                "test_accuracy": untrained(model, built, found, data.test),
+            }  # fmt: skip
     return {"seed": asked.seed, "policies": policies, "seconds": time.perf_counter() - begin}
 
 

@@ -7,6 +7,7 @@ and their measurements under ``WORK/kept``.
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -21,7 +22,7 @@ from torch.nn import functional as F
 
 from tightwire import data as workloads
 from tightwire import models
-from tightwire.compress.retrain import Examples, Training
+from tightwire.compress.retrain import Examples, Training, evaluate
 from tightwire.compress.search.build import Built
 from tightwire.compress.search.problem import Problem, Tried
 from tightwire.compress.search.settle import settle
@@ -151,6 +152,16 @@ def searched(method: str, problem: Problem, asked: Asked, name: str, episodes: i
     alone = replace(problem, known={})
     found = search_by(method, alone, episodes, kept=kept, seed=asked.seed, watch=quiet)
     return settle(problem, found.tried), found
+
+
+@torch.no_grad()
+def untrained(model: nn.Module, built: Built, found: Tried, test: Examples) -> float:
+    """Test accuracy of what a policy leaves, nothing retrained."""
+    twin = deepcopy(model)
+    state = twin.state_dict()
+    for name, tensor in built.scorer.measure.calibrated(built.scorer.version(found.levels)).items():
+        state[name].copy_(tensor)
+    return evaluate(twin, test).accuracy
 
 
 def quiet(*_: Any) -> None:

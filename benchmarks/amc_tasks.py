@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from benchmarks.amc_fine import FIFTH, fine
-from benchmarks.amc_ground import Asked, Ready, figures, learning, make, ready, relearning, save, searched, trained
+from benchmarks.amc_ground import (
+    Asked,
+    Ready,
+    figures,
+    learning,
+    make,
+    ready,
+    relearning,
+    save,
+    searched,
+    trained,
+    untrained,
+)
 from benchmarks.amc_spare import train_with_spare
 from benchmarks.amc_summary import LUCKIEST, METHODS
-from tightwire.compress.retrain import Constraint, Examples, evaluate, train
+from tightwire.compress.retrain import Constraint, evaluate, train
 from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.build import Built, Wish, build
 from tightwire.compress.search.channels import Channels
-from tightwire.compress.search.problem import Tried, best
+from tightwire.compress.search.problem import best
 
 HALF = 0.5
 _PATTERN_SAMPLES, _PATTERN_MORE = 2000, 1.5  # fewer samples of a larger network; more evaluations, as it has 54 layers
@@ -65,7 +75,7 @@ def _search(asked: Asked, methods: tuple[str, ...]) -> dict[str, Any]:
         taken = {name: found, LUCKIEST: best(how.tried)} if name == "amc" else {name: found}
         row["methods"] |= {
             word: {
-                **figures(built, one), "test_accuracy": _test(model, built, one, data.test), "seconds": how.seconds,
+                **figures(built, one), "test_accuracy": untrained(model, built, one, data.test), "seconds": how.seconds,
                 "evaluations": how.evaluations,
                 "rewards": [round(tried.reward, 5) for tried in how.tried][:: max(1, len(how.tried) // 100)],
             }
@@ -79,15 +89,6 @@ def _search(asked: Asked, methods: tuple[str, ...]) -> dict[str, Any]:
 def _halved(model: nn.Module, data: Ready, asked: Asked) -> Built:
     wish = Wish(Budget("flops", share=HALF), multiple_of=asked.multiple_of, least=asked.least)
     return build(model, data.plain, data.held, wish)
-
-
-@torch.no_grad()
-def _test(model: nn.Module, built: Built, found: Tried, test: Examples) -> float:
-    twin = deepcopy(model)
-    state = twin.state_dict()
-    for name, tensor in built.scorer.measure.calibrated(built.scorer.version(found.levels)).items():
-        state[name].copy_(tensor)
-    return evaluate(twin, test).accuracy
 
 
 def tune(asked: Asked, method: str) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def pattern(asked: Asked, method: str) -> dict[str, Any]:
         found, how = searched(name, built.problem, asked, "pattern", row["evaluations"])
         made = figures(built, found)
         row["methods"][name] = {
-            "held_accuracy": 1 - found.error, "test_accuracy": _test(model, built, found, data.test),
+            "held_accuracy": 1 - found.error, "test_accuracy": untrained(model, built, found, data.test),
             "layers": made["layers"], "share": made["share"], "seconds": how.seconds,
             "mean_density": {f"{k}x{k}": _mean(made["layers"], k) for k in (1, 3)},
             "weighted_density": {f"{k}x{k}": _weighted(model, made["layers"], k) for k in (1, 3)},

@@ -74,6 +74,8 @@ def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
 
     with pytest.raises(TightwireError, match="is not a run"):
         shrink(tmp_path)
+    with pytest.raises(TightwireError, match="there is no .*nowhere"):
+        shrink(tmp_path / "nowhere")
     with pytest.raises(TightwireError, match="say of which network with --model"):
         shrink(trained / "model.safetensors")
     with pytest.raises(TightwireError, match="does not fit lenet-300-100"):

@@ -55,8 +55,10 @@ def find_source(
             raise ConfigError(
                 f"{source} has no model.safetensors: its training has not ended; tightwire resume {source}"
             )
-    else:
+    elif source.exists():
         weights = source
+    else:
+        raise ConfigError(f"there is no {source}; name the folder of a run, or a file of weights (.safetensors)")
     if model is None:
         raise ConfigError(f"{source} holds weights only; say of which network with --model")
     read = _data(data, data_folder, model) if data is not None else None
