@@ -74,7 +74,7 @@ def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
 
     with pytest.raises(TightwireError, match="is not a run"):
         shrink(tmp_path)
-    with pytest.raises(TightwireError, match="there is no .*nowhere"):
+    with pytest.raises(TightwireError, match="there is no "):
         shrink(tmp_path / "nowhere")
     with pytest.raises(TightwireError, match="say of which network with --model"):
         shrink(trained / "model.safetensors")
