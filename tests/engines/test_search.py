@@ -19,7 +19,9 @@ from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Wish
 from tightwire.compress.search.policy import load_policy
 from tightwire.compress.search.problem import Tried
+from tightwire.engines.page import COLORS
 from tightwire.engines.search import SearchConfig, search_policy
+from tightwire.engines.search_methods import METHODS, every_method
 from tightwire.engines.search_page import page
 from tightwire.engines.search_words import default_prune, parse_rounds
 from tightwire.engines.shrink import ShrinkConfig, shrink_to_file
@@ -220,4 +222,13 @@ def test_the_command_prints_methods_and_layers(
         cli.main()
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("sensitivity", "evolution", "1.weight", "next: tightwire shrink"))
+    assert all(
+        word in shown for word in ("threshold", "sensitivity", "evolution", "1.weight", "next: tightwire shrink")
+    )
+    drawn = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert 'class="line thin c5"' in drawn, "uniform at every size has a colour of its own beside five methods"
+
+
+def test_all_methods_are_those_for_what_is_pruned() -> None:
+    assert {*every_method("weights"), "amc-paper"} == set(METHODS) and len(COLORS) > len(METHODS)
+    assert set(every_method("weights")) - set(every_method("channels")) == {"threshold"}

@@ -13,7 +13,7 @@ from tightwire.engines.config import ConfigError
 Cell: TypeAlias = str | float
 """Words, or a share that is drawn as a bar."""
 
-COLORS = ("#0072b2", "#d55e00", "#00875f", "#b4528a", "#b07a00")
+COLORS = ("#0072b2", "#d55e00", "#00875f", "#b4528a", "#b07a00", "#5f6b7a", "#7d4b32")
 """Of the styles c0, c1, …; told apart by people who do not see all colours."""
 
 _PAGE = """<!DOCTYPE html>
