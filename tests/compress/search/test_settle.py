@@ -56,6 +56,15 @@ def test_what_chance_could_have_done_does_not_lead_away_from_uniform() -> None:
     assert settle(replace(problem, samples=1_000_000), [even, lucky]) == lucky
 
 
+def test_it_is_the_best_policy_that_needs_no_search_that_chance_does_not_lead_away_from() -> None:
+    problem, _ = toy(5)
+    good = min(some(problem, 3), key=lambda one: one.error)
+    assert good.error < uniform(problem).error
+    home = replace(problem, samples=1000, ruled=(good.levels,))
+    near, far = (replace(one, error=good.error, reward=good.reward) for one in (good, uniform(problem)))
+    assert settle(home, [far, near]) == near and settle(replace(home, ruled=()), [near, far]) == far
+
+
 def test_rewards_that_weigh_a_price_are_compared_alike() -> None:
     problem, _ = toy(5)
     dear = Problem(problem.units, problem.clip, problem.scorer, problem.cost, samples=1000)
