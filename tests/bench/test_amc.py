@@ -32,6 +32,8 @@ ROWS: dict[str, Any] = {
     "tune.amc-0": _tuned("amc", 0, 0.931, before=0.8, parameters=1000),
     "tune.amc-1": _tuned("amc", 1, 0.929, before=0.8, parameters=1000),
     "tune.uniform-0": _tuned("uniform", 0, 0.925, before=0.75, parameters=1100),
+    "fine-0": {"seed": 0, "policies": {f"{name}.20": _method(0.61) for name in ("amc", "threshold")} | {
+        "uniform.20": {"held_accuracy": 0.5}}},
     "fine.amc.20-0": _tuned("amc", 0, 0.932, density=0.2, fewer_weights=5.1),
     "fine.uniform.20-0": _tuned("uniform", 0, 0.927, density=0.2, fewer_weights=5.1),
     "fine.amc.10-0": _tuned("amc", 0, 0.92, density=0.1, fewer_weights=10.2),
@@ -57,6 +59,7 @@ def test_the_page_says_what_there_is(start: str) -> None:
     assert ("**93.10%**" in text) == (start in ("", "tune.amc")) and ("pruned more" in text) == (
         start in ("", "pattern")
     )
+    assert ("| threshold | 0 | 20% | 61.00% | 61.00% | 400 | 3 s |" in text) == (start == "")
     if "pattern-0" in rows:
         drawn = amc_pattern({"rows": rows, "summary": summary(rows)}).svg()
         assert drawn.count("<title>l") == 4 and "mean and range of 2 searches" in drawn
