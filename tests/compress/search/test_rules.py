@@ -15,7 +15,7 @@ from tightwire.compress.prune.choose import relative
 from tightwire.compress.search import rivals
 from tightwire.compress.search.amc import Search
 from tightwire.compress.search.budget import parse_budget
-from tightwire.compress.search.build import BITS, Built, Wish, build
+from tightwire.compress.search.build import BITS, Built, Prune, Wish, build
 from tightwire.compress.search.ddpg import PAPER, Settings
 from tightwire.compress.search.problem import Tried, best
 from tightwire.compress.search.rules import by_thresholds, home, uniform_levels
@@ -25,9 +25,9 @@ def quiet(number: int, tried: Tried) -> None:
     pass
 
 
-def built(budget: str, prune: str = "weights", name: str = "lenet") -> Built:
+def built(budget: str, prune: Prune = "weights", name: str = "lenet") -> Built:
     held = examples()
-    return build(network(name), held, held, Wish(parse_budget(budget), prune))  # type: ignore[arg-type]
+    return build(network(name), held, held, Wish(parse_budget(budget), prune))
 
 
 @given(st.floats(0.06, 1.0))
@@ -49,7 +49,7 @@ def test_one_threshold_parts_what_is_kept_from_what_goes(share: float) -> None:
 
 
 @given(st.floats(0.1, 1.0), st.sampled_from([("params", "weights"), ("bytes", "weights"), ("bytes", "joint")]))
-def test_they_are_within_the_budget_and_use_it(share: float, what: tuple[str, str]) -> None:
+def test_they_are_within_the_budget_and_use_it(share: float, what: tuple[str, Prune]) -> None:
     kind, prune = what
     problem = built(f"{kind}={0.01 + 0.15 * share if kind == 'bytes' else share:.4f}", prune).problem
     costs = [float(problem.cost.total(np.array([levels]))[0]) for levels in problem.ruled]
