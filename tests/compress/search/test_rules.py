@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -48,6 +48,7 @@ def test_one_threshold_parts_what_is_kept_from_what_goes(share: float) -> None:
         assert low <= high * (1 + 1e-5)
 
 
+@settings(max_examples=20)  # each codes every choice of every layer
 @given(st.floats(0.1, 1.0), st.sampled_from([("params", "weights"), ("bytes", "weights"), ("bytes", "joint")]))
 def test_they_are_within_the_budget_and_use_it(share: float, what: tuple[str, Prune]) -> None:
     kind, prune = what

@@ -90,7 +90,7 @@ class Search:
             return None
         actions = self._actions_of(best(self.tried).levels)
         sigma = max(_LEAST_SIGMA, self._sigma(episode))
-        if self._random.random() < _HOMEWARD:
+        if self._problem.samples and self._random.random() < _HOMEWARD:  # exact errors owe nothing to chance
             return homeward(self._problem, actions, self._actions_of(home(self._problem)), self._random.random())
         if len(actions) > _FEW and self._random.random() < _TILTED:
             return tilt(self._problem, actions, self._states.fixed_TF, sigma, self._random)
