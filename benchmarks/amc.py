@@ -6,7 +6,7 @@
     reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
     tune        what AMC and uniform cut, fine-tuned
     densities   of single weights, a fifth in all       fine        by AMC and by uniform, trained
-    pattern     a bottleneck ResNet: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
+    pattern     bottleneck blocks: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
 done; rows that are there are not made again, and a task that was cut goes on where it was. After ``--until`` seconds no
@@ -166,7 +166,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--network", default=NETWORK)
     parser.add_argument("--epochs", type=float, default=120)
     parser.add_argument("--rate", type=float, default=0.2, help="learning rate of the references")
-    parser.add_argument("--bottleneck-epochs", type=float, default=15)
+    parser.add_argument("--bottleneck-epochs", type=float, default=40)
     parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--tune-rate", type=float, default=0.2, help="learning rate of what was cut")
     parser.add_argument("--tune-decay", type=float, default=1e-3, help="weight decay of what was cut")

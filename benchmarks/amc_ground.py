@@ -32,6 +32,7 @@ from tightwire.engines.shrink_source import make_sets
 
 _LONG = 20  # epochs, from which on compiling a step pays
 _DECAY = 1e-3
+BLOCKS = {"reference": "basic", "bottleneck": "bottleneck"}  # of the network that is asked for
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,11 @@ def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:
     return asked.precision or ("bfloat16" if asked.device == "cuda" else "float32")
 
 
-def make(name: str, asked: Asked) -> nn.Module:
-    """The network, untrained."""
+def make(label: str, asked: Asked) -> nn.Module:
+    """A network of ``BLOCKS``, untrained."""
     torch.manual_seed(asked.seed)
-    return models.make(name, inputs=(3, asked.side, asked.side), classes=10).to(asked.device)
+    side = asked.side
+    return models.make(asked.network, inputs=(3, side, side), classes=10, block=BLOCKS[label]).to(asked.device)
 
 
 def save(model: nn.Module, path: Path) -> None:
@@ -135,9 +137,9 @@ def save(model: nn.Module, path: Path) -> None:
     partial.replace(path)
 
 
-def trained(asked: Asked, label: str = "reference", name: str | None = None) -> nn.Module:
+def trained(asked: Asked, label: str = "reference") -> nn.Module:
     """The reference again."""
-    model = make(name or asked.network, asked)
+    model = make(label, asked)
     model.load_state_dict(load_file(asked.work / f"{label}-0.safetensors"))
     return model.eval()
 

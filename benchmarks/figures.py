@@ -97,7 +97,7 @@ def amc_pattern(record: dict[str, Any]) -> Bars:
     means = record["summary"]["pattern"]["amc"]["mean_density"]
     return Bars(
         title="AMC on a bottleneck network: what every layer keeps",
-        subtitle=f"ResNet-50 (small stem), CIFAR-10, a fifth of the weights, mean and range of {len(rows)} searches",
+        subtitle=f"ResNet-56, bottlenecks, CIFAR-10; a fifth of the weights; mean and range of {len(rows)} searches",
         x_label="layer, from input to output",
         y_label="weights kept",
         bars=bars,

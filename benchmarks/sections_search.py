@@ -117,15 +117,30 @@ def _pattern(rows: dict[str, Any], found: dict[str, Any]) -> str:
         for row in starting(rows, "pattern-")
         for name, one in row["methods"].items()
     ]  # fmt: skip
-    mean = found["amc"]["mean_density"]
-    word = "pruned more" if mean["3x3"] < mean["1x1"] else "not pruned more"
-    accuracy = "".join(f", {_percent(row['test_accuracy'])}" for row in starting(rows, "bottleneck-"))
+    means = found["amc"]
+    accuracy = "".join(f" ({_percent(row['test_accuracy'])})" for row in starting(rows, "bottleneck-"))
     heads = ["method", "seed", "1×1 kept, mean of layers", "3×3", "1×1, of all weights", "3×3", "test accuracy"]
     return (
-        f"\nA bottleneck network (ResNet-50, small stem{accuracy}) at a fifth of its weights, not retrained: by AMC "
-        f"3×3 layers are **{word}** than 1×1 ({100 * mean['3x3']:.1f}% against {100 * mean['1x1']:.1f}% kept, stem and "
-        "classifier not counted):\n\n![What AMC keeps of every layer](images/amc_pattern.svg)\n\n" + table(heads, lines)
+        f"\nThe same number of layers in bottleneck blocks{accuracy}, a fifth of its weights, not retrained. Of 3×3 "
+        f"layers AMC keeps {_against(means['mean_density'])} of 1×1 layers as the mean of layers, and "
+        f"{_against(means['weighted_density'])} of all their weights (stem and classifier not counted). "
+        f"3×3 layers are pruned more than 1×1 {_how_often(starting(rows, 'pattern-'))}:\n\n"
+        "![What AMC keeps of every layer](images/amc_pattern.svg)\n\n" + table(heads, lines)
     )
+
+
+def _against(sides: dict[str, float]) -> str:
+    return f"{100 * sides['3x3']:.1f}% against {100 * sides['1x1']:.1f}%"
+
+
+def _how_often(patterns: list[Any]) -> str:
+    """By each method that searches, in how many searches; as layers and as weights."""
+    said = []
+    for method in (name for name in patterns[0]["methods"] if name in ("amc", "amc-paper", "evolution")):
+        sides = [[row["methods"][method][kind] for row in patterns] for kind in ("mean_density", "weighted_density")]
+        layers, weights = (sum(one["3x3"] < one["1x1"] for one in some) for some in sides)
+        said.append(f"by {method} in {layers} of {len(patterns)} searches as layers and in {weights} as weights")
+    return ", ".join(said)
 
 
 def amc_cpu(record: dict[str, Any]) -> str:

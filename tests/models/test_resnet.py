@@ -37,12 +37,26 @@ def test_stages_have_the_shapes_of_the_paper(
     assert sides(model, inputs) == wanted
 
 
-@pytest.mark.parametrize(("name", "weighted"), [("resnet20", 20), ("resnet56", 56), ("resnet18", 18), ("resnet50", 50)])
-def test_the_number_in_the_name_counts_weighted_layers(name: str, weighted: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "weighted", "options"),
+    [
+        ("resnet20", 20, {}), ("resnet56", 56, {}), ("resnet18", 18, {}), ("resnet50", 50, {}),
+        ("resnet20", 20, {"block": "bottleneck"}), ("resnet56", 56, {"block": "bottleneck"}),
+    ],
+)  # fmt: skip
+def test_the_number_in_the_name_counts_weighted_layers(name: str, weighted: int, options: dict[str, str]) -> None:
     with torch.device("meta"):
-        model = make(name, inputs=(3, 32, 32), classes=10)
+        model = make(name, inputs=(3, 32, 32), classes=10, **options)
     layers = [m for path, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.Linear) and "shortcut" not in path]
     assert len(layers) == weighted
+
+
+def test_bottleneck_blocks_for_small_images_are_four_times_as_wide() -> None:
+    with torch.device("meta"):
+        model = make("resnet56", inputs=(3, 32, 32), classes=10, block="bottleneck")
+    assert sides(model, (3, 32, 32)) == [(64, 32)] * 6 + [(128, 16)] * 6 + [(256, 8)] * 6
+    kernels = [m.kernel_size[0] for m in model[3].modules() if isinstance(m, nn.Conv2d)]
+    assert kernels == [1, 3, 1]
 
 
 def test_padding_keeps_every_other_pixel_and_adds_zeros_around_the_channels() -> None:

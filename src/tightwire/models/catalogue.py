@@ -20,7 +20,7 @@ def make(name: str, *, inputs: tuple[int, ...], classes: int, **options: Any) ->
 
         mlp                          hidden=(128, 64)
         dnn7                         activation="sigmoid" | "tanh" | "relu", width=2048
-        resnet20, resnet56           shortcut="pad" | "project", last_gamma=1.0
+        resnet20, resnet56           block="basic" | "bottleneck", shortcut="pad" | "project", last_gamma=1.0
         resnet18, resnet50           stem="auto" | "large" | "small", last_gamma=1.0
         vgg16                        norm="none" | "batch"
         mobilenet-v2                 dropout=0.2

@@ -1,8 +1,10 @@
 """Residual networks: y = ReLU(x + F(x)); an nn.Sequential of blocks.
 
 He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. CVPR 2016, arXiv 1512.03385.
+He, Zhang, Ren, Sun: Identity Mappings in Deep Residual Networks. ECCV 2016, arXiv 1603.05027.
 
     resnet20, resnet56   section 4.2, for CIFAR-10: 3×3 convolution, 3 stages of basic blocks with 16, 32, 64 channels
+                         block="bottleneck": the 2016 paper's blocks of 64, 128, 256 channels, in as many layers
     resnet18, resnet50   table 1, for ImageNet: 7×7 convolution, max-pool, 4 stages that begin with 64 channels
 
 Where a block changes the shape, its shortcut is either padded with zero channels ("pad", the paper's option A without
@@ -24,6 +26,7 @@ from tightwire.models.errors import image, one_of
 
 Shortcut: TypeAlias = Literal["pad", "project"]
 Stem: TypeAlias = Literal["auto", "large", "small"]
+Kind: TypeAlias = Literal["basic", "bottleneck"]
 SMALL_SIDE = 64
 
 
@@ -114,11 +117,16 @@ def _network(stem: list[nn.Module], stem_width: int, plan: _Plan, classes: int) 
 
 
 def _for_cifar(
-    name: str, inputs: tuple[int, ...], classes: int, depth: int, shortcut: Shortcut, last_gamma: float
+    name: str, inputs: tuple[int, ...], classes: int, block: Kind, shortcut: Shortcut, last_gamma: float
 ) -> nn.Sequential:
     one_of("shortcut", shortcut, ("pad", "project"))
+    one_of("block", block, ("basic", "bottleneck"))
     channels, _, _ = image(name, inputs, least=8)
-    plan = _Plan((16, 32, 64), (depth,) * 3, basic, shortcut, last_gamma)
+    inner = int(name.removeprefix("resnet")) - 2  # layers but the first and the last
+    plan = (
+        _Plan((16, 32, 64), (inner // 6,) * 3, basic, shortcut, last_gamma) if block == "basic"
+        else _Plan((64, 128, 256), (inner // 9,) * 3, bottleneck, shortcut, last_gamma)
+    )  # fmt: skip
     return _network([*_convolution(channels, 16, 3), nn.ReLU()], 16, plan, classes)
 
 
@@ -132,17 +140,17 @@ def _for_imagenet(name: str, inputs: tuple[int, ...], classes: int, stem: Stem, 
 
 
 def resnet20(
-    inputs: tuple[int, ...], classes: int, *, shortcut: Shortcut = "pad", last_gamma: float = 1.0
+    inputs: tuple[int, ...], classes: int, *, block: Kind = "basic", shortcut: Shortcut = "pad", last_gamma: float = 1.0
 ) -> nn.Sequential:
-    """ResNet-20 for CIFAR-10: 269,722 parameters."""
-    return _for_cifar("resnet20", inputs, classes, 3, shortcut, last_gamma)
+    """ResNet-20 for CIFAR-10: 269,722 parameters of basic blocks."""
+    return _for_cifar("resnet20", inputs, classes, block, shortcut, last_gamma)
 
 
 def resnet56(
-    inputs: tuple[int, ...], classes: int, *, shortcut: Shortcut = "pad", last_gamma: float = 1.0
+    inputs: tuple[int, ...], classes: int, *, block: Kind = "basic", shortcut: Shortcut = "pad", last_gamma: float = 1.0
 ) -> nn.Sequential:
-    """ResNet-56 for CIFAR-10: 853,018 parameters."""
-    return _for_cifar("resnet56", inputs, classes, 9, shortcut, last_gamma)
+    """ResNet-56 for CIFAR-10: 853,018 parameters of basic blocks."""
+    return _for_cifar("resnet56", inputs, classes, block, shortcut, last_gamma)
 
 
 def resnet18(inputs: tuple[int, ...], classes: int, *, stem: Stem = "auto", last_gamma: float = 1.0) -> nn.Sequential:
