@@ -5,7 +5,7 @@
 
     reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
     tune        what AMC and uniform cut, fine-tuned
-    densities   of single weights, a fifth in all       fine        by AMC and by uniform, trained
+    densities   of single weights, --percent in all      fine        by AMC and by uniform, trained
     pattern     bottleneck blocks: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
@@ -30,7 +30,6 @@ from typing import Any
 
 import torch
 
-from benchmarks.amc_fine import DENSITIES
 from benchmarks.amc_ground import Asked
 from benchmarks.amc_summary import LUCKIEST, WHOLE, summary
 from benchmarks.amc_tasks import TASKS
@@ -47,6 +46,7 @@ def plan(
     fine_seeds: list[int],
     arms: Sequence[str] = PAIR,
     fine_arms: Sequence[str] = PAIR,
+    percents: Sequence[int] = (20,),
 ) -> dict[str, list[str]]:
     """Every task, the most wanted first, and the rows it needs.
 
@@ -57,13 +57,13 @@ def plan(
     if "reference" in steps:
         tasks["reference-0"] = []
     if "densities" in steps:
-        tasks |= {f"fine-{seed}": ["reference-0"] for seed in fine_seeds}
+        tasks |= {f"densities.{p}-{seed}": ["reference-0"] for seed in fine_seeds for p in percents}
     if "search" in steps:
         tasks |= {f"search-{seed}": ["reference-0"] for seed in seeds}
     if "tune" in steps:
         tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in arms}
     if "fine" in steps:
-        tasks |= {f"fine.{m}.{p}-{s}": [f"fine-{s}"] for s in fine_seeds for p in DENSITIES for m in fine_arms}
+        tasks |= {f"fine.{m}.{p}-{s}": [f"densities.{p}-{s}"] for s in fine_seeds for p in percents for m in fine_arms}
     if "pattern" in steps:
         tasks["bottleneck-0"] = ["reference-0"] if "reference" in steps else []  # much waits for the reference
         tasks |= {f"pattern-{seed}": ["bottleneck-0"] for seed in seeds[:3]}
@@ -104,7 +104,7 @@ def _one(asked: argparse.Namespace) -> None:
 
 
 def _run_all(asked: argparse.Namespace, begin: float) -> set[str]:
-    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds, asked.arms, asked.fine_arms)
+    tasks = plan(asked.steps, asked.seeds, asked.fine_seeds, asked.arms, asked.fine_arms, asked.percent)
     done = {name for name in tasks if (asked.work / f"{name}.json").exists()}
     failed: set[str] = set()
     running: dict[str, subprocess.Popen[bytes]] = {}
@@ -160,6 +160,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2, 3, 4])
     parser.add_argument("--arms", type=lambda text: text.split(","), default=PAIR, help=f"to tune; also {LUCKIEST}")
     parser.add_argument("--fine-arms", type=lambda text: text.split(","), default=PAIR, help="also threshold")
+    parser.add_argument("--percent", type=_numbers, default=[20], help="of single weights that are left: 20,12")
     parser.add_argument("--fine-seeds", type=_numbers, default=[0])
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--until", type=float, default=600.0)

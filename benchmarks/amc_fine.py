@@ -1,6 +1,6 @@
 """Single weights of `benchmarks.amc`: the densities of layers by AMC, against the same density everywhere.
 
-    fine-SEED                   a policy for each of DENSITIES, searched at once on the whole network
+    densities.PERCENT-SEED      policies for so many percent of the weights, searched at once on the whole network
     fine.METHOD.PERCENT-SEED    the reference pruned along a schedule to a policy's densities while it is trained
 
 All are trained alike, from the same reference: only the densities of the layers differ. Not in rounds
@@ -21,42 +21,37 @@ from tightwire.compress.search.budget import Budget
 from tightwire.compress.search.build import Wish, build
 
 FIFTH = 0.2
-DENSITIES = (20,)  # percent
-_LEAST = 0.03
+FINE_METHODS = ("amc", "uniform", "threshold")
+_LEAST_OF_SHARE = 0.15  # the smallest share of its weights that a layer keeps, in shares of what all keep
+
+
+def densities(asked: Asked, percent: str) -> dict[str, Any]:
+    """The densities of three methods at one size, and what they give with nothing retrained."""
+    begin, data, model = time.perf_counter(), ready(asked), trained(asked)
+    share = int(percent) / 100
+    budget = Budget("params", share=share)
+    built = build(model, data.plain, data.held, Wish(budget, "weights", least=_LEAST_OF_SHARE * share))
+    policies: dict[str, Any] = {}
+    for name in FINE_METHODS:
+        found, how = searched(name, built.problem, asked, f"fine{percent}", asked.episodes)
+        policies[name] = figures(built, found) | {
+            "seconds": how.seconds, "evaluations": how.evaluations,
+            "test_accuracy": untrained(model, built, found, data.test),
+        }  # fmt: skip
+    return {"seed": asked.seed, "density": share, "policies": policies, "seconds": time.perf_counter() - begin}
 
 
 def fine(asked: Asked, method: str) -> dict[str, Any]:
-    """The searches, or the training of one policy."""
-    return _trained(asked, *method.split(".")) if method else _searched(asked)
-
-
-def _searched(asked: Asked) -> dict[str, Any]:
-    """The densities of three methods at each size, and what they give with nothing retrained."""
-    begin, data, model = time.perf_counter(), ready(asked), trained(asked)
-    policies: dict[str, Any] = {}
-    for percent in DENSITIES:
-        built = build(
-            model, data.plain, data.held, Wish(Budget("params", share=percent / 100), "weights", least=_LEAST)
-        )
-        for name in ("amc", "uniform", "threshold"):
-            found, how = searched(name, built.problem, asked, f"fine{percent}", asked.episodes)
-            policies[f"{name}.{percent}"] = figures(built, found) | {
-                "seconds": how.seconds, "evaluations": how.evaluations,
-                "test_accuracy": untrained(model, built, found, data.test),
-            }  # fmt: skip
-    return {"seed": asked.seed, "policies": policies, "seconds": time.perf_counter() - begin}
-
-
-def _trained(asked: Asked, method: str, percent: str) -> dict[str, Any]:
     """Prune along a schedule to a policy's densities while training, then train on with masks held."""
     begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
-    layers = asked.row("fine")["policies"][f"{method}.{percent}"]["layers"]
+    name, _, percent = method.partition(".")
+    layers = asked.row(f"densities.{percent}")["policies"][name]["layers"]
     held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
     how = relearning(asked, asked.fine_epochs, asked.fine_rate, asked.fine_decay)
-    train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}.{percent}"))
+    train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())
-    return {"seed": asked.seed, "method": method, "density": int(percent) / 100,
+    return {"seed": asked.seed, "method": name, "density": int(percent) / 100,
             "test_accuracy": evaluate(model, data.test).accuracy,
             "reference_accuracy": evaluate(teacher, data.test).accuracy,
             "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.fine_epochs,

@@ -32,7 +32,8 @@ from tightwire.engines.shrink_source import make_sets
 
 _LONG = 20  # epochs, from which on compiling a step pays
 _DECAY = 1e-3
-BLOCKS = {"reference": "basic", "bottleneck": "bottleneck"}  # of the network that is asked for
+_BOTTLENECK = {"block": "bottleneck"}
+_OPTIONS = {"vgg16": {"norm": "batch"}}  # others as they are made if nothing is said
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,10 @@ def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:
 
 
 def make(label: str, asked: Asked) -> nn.Module:
-    """A network of ``BLOCKS``, untrained."""
+    """The reference, or as many layers of bottleneck blocks, untrained."""
     torch.manual_seed(asked.seed)
-    side = asked.side
-    return models.make(asked.network, inputs=(3, side, side), classes=10, block=BLOCKS[label]).to(asked.device)
+    options = _BOTTLENECK if label == "bottleneck" else _OPTIONS.get(asked.network, {})
+    return models.make(asked.network, inputs=(3, asked.side, asked.side), classes=10, **options).to(asked.device)
 
 
 def save(model: nn.Module, path: Path) -> None:

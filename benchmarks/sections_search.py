@@ -18,7 +18,7 @@ def amc(record: dict[str, Any]) -> str:
     if "after" in found:
         parts.append(_after(rows, found["after"]))
     if "fine" in found:
-        parts.append(_densities(starting(rows, "fine-")) + _fine(rows, found["fine"]))
+        parts.append(_densities(starting(rows, "densities.")) + _fine(rows, found["fine"]))
     if "pattern" in found:
         parts.append(_pattern(rows, found["pattern"]))
     return "".join(parts)
@@ -70,11 +70,10 @@ def _after(rows: dict[str, Any], found: dict[str, Any]) -> str:
 
 def _densities(searches: list[Any]) -> str:
     lines: list[list[object]] = [
-        [name.partition(".")[0], row["seed"], f"{name.partition('.')[2]}%", _percent(one["held_accuracy"]),
+        [name, row["seed"], f"{100 * row['density']:.0f}%", _percent(one["held_accuracy"]),
          _percent(one["test_accuracy"]), one["evaluations"], f"{one['seconds']:.0f} s"]
         for row in searches
         for name, one in row["policies"].items()
-        if "test_accuracy" in one
     ]  # fmt: skip
     heads = ["method", "seed", "weights", "on samples it decided by", "test accuracy", "evaluations", "time"]
     return f"\nSingle weights, nothing retrained:\n\n{table(heads, lines)}" if lines else ""

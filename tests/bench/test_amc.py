@@ -32,8 +32,7 @@ ROWS: dict[str, Any] = {
     "tune.amc-0": _tuned("amc", 0, 0.931, before=0.8, parameters=1000),
     "tune.amc-1": _tuned("amc", 1, 0.929, before=0.8, parameters=1000),
     "tune.uniform-0": _tuned("uniform", 0, 0.925, before=0.75, parameters=1100),
-    "fine-0": {"seed": 0, "policies": {f"{name}.20": _method(0.61) for name in ("amc", "threshold")} | {
-        "uniform.20": {"held_accuracy": 0.5}}},
+    "densities.20-0": {"seed": 0, "density": 0.2, "policies": {n: _method(0.61) for n in ("amc", "threshold")}},
     "fine.amc.20-0": _tuned("amc", 0, 0.932, density=0.2, fewer_weights=5.1),
     "fine.uniform.20-0": _tuned("uniform", 0, 0.927, density=0.2, fewer_weights=5.1),
     "fine.amc.10-0": _tuned("amc", 0, 0.92, density=0.1, fewer_weights=10.2),
