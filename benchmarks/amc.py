@@ -132,18 +132,19 @@ def _collect(asked: argparse.Namespace) -> None:
     if rows:
         folder = RESULTS if asked.limit is None else asked.work
         with redirect_stdout(StringIO()):  # it is long, and made after every row
-            variant = f"_{asked.network}" * (asked.network != NETWORK) + f"_{asked.side}" * (asked.side != WHOLE)
+            parts = (asked.network * (asked.network != NETWORK), str(asked.side) * (asked.side != WHOLE), asked.suffix)
+            variant = "".join(f"_{part}" for part in parts if part)
             said = {"command": _command(asked), "network": asked.network, "side": asked.side}
             write("amc", {**said, "summary": summary(rows), "rows": rows}, variant, folder=folder)
 
 
 def _command(asked: argparse.Namespace) -> str:
     """What makes all rows, whichever steps each call was asked for."""
-    words = ("device", "network", "epochs", "rate", "bottleneck_epochs", "tune_epochs", "tune_rate", "tune_decay",
-             "fine_epochs", "fine_decay", "fine_rate", "soft", "episodes", "samples", "multiple_of", "least",
-             "side", "batch", "tune_batch", "precision")  # fmt: skip
+    words = ("device", "network", "epochs", "rate", "decay", "bottleneck_epochs", "tune_epochs", "tune_rate",
+             "tune_decay", "fine_epochs", "fine_decay", "fine_rate", "soft", "episodes", "samples", "multiple_of",
+             "least", "side", "batch", "tune_batch", "precision", "suffix")  # fmt: skip
     given = {word.replace("_", "-"): vars(asked)[word] for word in words}
-    said = " ".join(f"--{word} {value}" for word, value in given.items() if value is not None)
+    said = " ".join(f"--{word} {value}" for word, value in given.items() if value not in (None, ""))
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
 
 
@@ -167,6 +168,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--network", default=NETWORK)
     parser.add_argument("--epochs", type=float, default=120)
     parser.add_argument("--rate", type=float, default=0.2, help="learning rate of the references")
+    parser.add_argument("--decay", type=float, default=1e-3, help="weight decay of the references")
     parser.add_argument("--bottleneck-epochs", type=float, default=40)
     parser.add_argument("--tune-epochs", type=float, default=40)
     parser.add_argument("--tune-rate", type=float, default=0.2, help="learning rate of what was cut")
@@ -185,6 +187,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--precision", choices=("bfloat16", "float32"), help="of training; on a GPU bfloat16 if not said"
     )
+    parser.add_argument("--suffix", default="", help="what the results' file is called besides")
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
     parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
     parser.add_argument("--collect", action="store_true", help="only put together the rows that are there")

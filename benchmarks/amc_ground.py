@@ -31,7 +31,6 @@ from tightwire.engines.search_methods import Kept, Searched, search_by
 from tightwire.engines.shrink_source import make_sets
 
 _LONG = 20  # epochs, from which on compiling a step pays
-_DECAY = 1e-3
 _BOTTLENECK = {"block": "bottleneck"}
 _OPTIONS = {"vgg16": {"norm": "batch"}}  # others as they are made if nothing is said
 
@@ -47,6 +46,7 @@ class Asked:
     network: str
     epochs: float
     rate: float
+    decay: float
     bottleneck_epochs: float
     tune_epochs: float
     tune_rate: float
@@ -106,11 +106,11 @@ def _small(x_NCHW: Tensor, asked: Asked) -> Tensor:
 
 def learning(asked: Asked, epochs: float) -> Training:
     """How a reference learns: SGD with Nesterov momentum and a cosine."""
-    return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=asked.rate, weight_decay=_DECAY,
+    return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=asked.rate, weight_decay=asked.decay,
                     precision=_precision(asked), seed=asked.seed)  # fmt: skip
 
 
-def relearning(asked: Asked, epochs: float, lr: float = 0.2, decay: float = _DECAY) -> Training:
+def relearning(asked: Asked, epochs: float, lr: float, decay: float) -> Training:
     """How what was pruned learns from the reference: at the rates the reference itself learned with.
 
     Renda, Frankle, Carbin: Comparing Rewinding and Fine-tuning in Neural Network Pruning. ICLR 2020, arXiv 2003.02389.
