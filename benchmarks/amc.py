@@ -6,6 +6,7 @@
     reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
     tune        what AMC and uniform cut, fine-tuned
     densities   of single weights, --percent in all      fine        by AMC and by uniform, trained
+    whole       the reference trained on for as long, nothing pruned
     pattern     bottleneck blocks: are 3×3 layers pruned more than 1×1?      paper   the paper's agent alone
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
@@ -35,7 +36,7 @@ from benchmarks.amc_summary import LUCKIEST, WHOLE, summary
 from benchmarks.amc_tasks import TASKS
 from benchmarks.harness import RESULTS, write
 
-STEPS = ("reference", "search", "tune", "densities", "fine", "pattern", "paper")
+STEPS = ("reference", "search", "tune", "densities", "fine", "whole", "pattern", "paper")
 PAIR = ("amc", "uniform")
 NETWORK = "resnet56"  # of amc.json; others have files of their own
 
@@ -64,6 +65,8 @@ def plan(
         tasks |= {f"tune.{m}-{seed}": [f"search-{seed}"] for seed in seeds for m in arms}
     if "fine" in steps:
         tasks |= {f"fine.{m}.{p}-{s}": [f"densities.{p}-{s}"] for s in fine_seeds for p in percents for m in fine_arms}
+    if "whole" in steps:
+        tasks |= {f"whole-{seed}": ["reference-0"] for seed in fine_seeds}
     if "pattern" in steps:
         tasks["bottleneck-0"] = ["reference-0"] if "reference" in steps else []  # much waits for the reference
         tasks |= {f"pattern-{seed}": ["bottleneck-0"] for seed in seeds[:3]}

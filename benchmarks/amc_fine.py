@@ -2,6 +2,7 @@
 
     densities.PERCENT-SEED      policies for so many percent of the weights, searched at once on the whole network
     fine.METHOD.PERCENT-SEED    the reference pruned along a schedule to a policy's densities while it is trained
+    whole-SEED                  the reference trained on for as long, nothing pruned: what longer training alone gives
 
 All are trained alike, from the same reference: only the densities of the layers differ. Not in rounds
 (50, 35, 25, 20%): where half the weights are left no policy is better than another beyond chance, and what is chosen
@@ -43,16 +44,25 @@ def densities(asked: Asked, percent: str) -> dict[str, Any]:
 
 def fine(asked: Asked, method: str) -> dict[str, Any]:
     """Prune along a schedule to a policy's densities while training, then train on with masks held."""
-    begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
     name, _, percent = method.partition(".")
     layers = asked.row(f"densities.{percent}")["policies"][name]["layers"]
-    held = Gradual(model, Target({row["layer"]: row["ratio"] for row in layers}, "layer"), until=0.5)
+    found = _trained_on(asked, method, {row["layer"]: row["ratio"] for row in layers})
+    return {"method": name, "density": int(percent) / 100} | found
+
+
+def whole(asked: Asked, method: str) -> dict[str, Any]:
+    """Train on with nothing pruned."""
+    return _trained_on(asked, "whole", {})
+
+
+def _trained_on(asked: Asked, name: str, ratios: dict[str, float]) -> dict[str, Any]:
+    begin, data, model, teacher = time.perf_counter(), ready(asked), trained(asked), trained(asked)
+    held = Gradual(model, Target(ratios, "layer"), until=0.5) if ratios else None
     how = relearning(asked, asked.fine_epochs, asked.fine_rate, asked.fine_decay)
-    train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{method}"))
+    train(model, data.train, how, constraint=held, teacher=teacher, keep=asked.kept(f"fine.{name}"))
     weights = prunable(model)
     kept = sum(int((weight != 0).sum()) for weight in weights.values())
-    return {"seed": asked.seed, "method": name, "density": int(percent) / 100,
-            "test_accuracy": evaluate(model, data.test).accuracy,
+    return {"seed": asked.seed, "test_accuracy": evaluate(model, data.test).accuracy,
             "reference_accuracy": evaluate(teacher, data.test).accuracy,
             "fewer_weights": sum(weight.numel() for weight in weights.values()) / kept, "epochs": asked.fine_epochs,
             "decay": asked.fine_decay, "rate": asked.fine_rate, "soft": asked.soft,

@@ -32,7 +32,10 @@ from tightwire.engines.shrink_source import make_sets
 
 _LONG = 20  # epochs, from which on compiling a step pays
 _BOTTLENECK = {"block": "bottleneck"}
-_OPTIONS = {"vgg16": {"norm": "batch"}}  # others as they are made if nothing is said
+_OPTIONS: dict[str, dict[str, Any]] = {  # others as they are made if nothing is said
+    "vgg16": {"norm": "batch"},
+    "vgg16-quarter": {"norm": "batch", "width": 0.25},  # of all channels
+}
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,8 @@ def make(label: str, asked: Asked) -> nn.Module:
     """The reference, or as many layers of bottleneck blocks, untrained."""
     torch.manual_seed(asked.seed)
     options = _BOTTLENECK if label == "bottleneck" else _OPTIONS.get(asked.network, {})
-    return models.make(asked.network, inputs=(3, asked.side, asked.side), classes=10, **options).to(asked.device)
+    name = asked.network.removesuffix("-quarter")
+    return models.make(name, inputs=(3, asked.side, asked.side), classes=10, **options).to(asked.device)
 
 
 def save(model: nn.Module, path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from benchmarks.amc_fine import FIFTH, densities, fine
+from benchmarks.amc_fine import FIFTH, densities, fine, whole
 from benchmarks.amc_ground import (
     Asked,
     Ready,
@@ -147,6 +147,6 @@ def _weighted(model: nn.Module, layers: list[dict[str, Any]], k: int) -> float:
 
 TASKS: dict[str, Callable[[Asked, str], dict[str, Any]]] = {
     "reference": reference, "bottleneck": bottleneck, "search": search, "tune": tune,
-    "densities": densities, "fine": fine,
+    "densities": densities, "fine": fine, "whole": whole,
     "pattern": pattern, "paper": paper,
 }  # fmt: skip

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.amc_summary import starting
+from benchmarks.amc_summary import WHOLE, starting
 from benchmarks.bars import Bar, Bars
 from benchmarks.chart import Chart, Series
 from benchmarks.harness import RESULTS
@@ -97,13 +97,18 @@ def amc_pattern(record: dict[str, Any]) -> Bars:
     means = record["summary"]["pattern"]["amc"]["mean_density"]
     return Bars(
         title="AMC on a bottleneck network: what every layer keeps",
-        subtitle=f"ResNet-56, bottlenecks, CIFAR-10; a fifth of the weights; mean and range of {len(rows)} searches",
+        subtitle=f"{_pattern_of(record)}; a fifth of the weights; mean and range of {len(rows)} searches",
         x_label="layer, from input to output",
         y_label="weights kept",
         bars=bars,
         colors={"1×1": BLUE, "3×3": RED, "stem, classifier": GREY},
         levels={"1×1": means["1x1"], "3×3": means["3x3"]},
     )
+
+
+def _pattern_of(record: dict[str, Any]) -> str:
+    side = record["side"]
+    return f"{record['network']}, CIFAR-10" + (f" in {side} × {side} pixels" if side != WHOLE else "")
 
 
 def _setting(record: dict[str, Any], epochs: float) -> str:
@@ -125,9 +130,9 @@ def main() -> None:
             (IMAGES / f"{draw.__name__}.svg").write_text(draw(record).svg(), encoding="utf-8")
     record = json.loads((RESULTS / "shrink.json").read_text(encoding="utf-8"))
     (IMAGES / "bits_resnet20.svg").write_text(bits_resnet20(record).svg(), encoding="utf-8")
-    if (RESULTS / "amc.json").exists():
-        record = json.loads((RESULTS / "amc.json").read_text(encoding="utf-8"))
-        if "pattern" in record["summary"]:
+    for path in sorted(RESULTS.glob("amc*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if "pattern" in record.get("summary", {}):
             (IMAGES / "amc_pattern.svg").write_text(amc_pattern(record).svg(), encoding="utf-8")
 
 

@@ -19,6 +19,7 @@ def amc(record: dict[str, Any]) -> str:
         parts.append(_after(rows, found["after"]))
     if "fine" in found:
         parts.append(_densities(starting(rows, "densities.")) + _fine(rows, found["fine"]))
+    parts.append(_longer(starting(rows, "whole-")))
     if "pattern" in found:
         parts.append(_pattern(rows, found["pattern"]))
     return "".join(parts)
@@ -92,6 +93,13 @@ def _fine(rows: dict[str, Any], found: dict[str, Any]) -> str:
         f"both trained alike; {words}:\n\n"
         + table(["method", "seed", "fewer weights", "test accuracy", "whole network", "points", "epochs"], lines)
     )
+
+
+def _longer(wholes: list[Any]) -> str:
+    if not wholes:
+        return ""
+    each = ", ".join(_percent(row["test_accuracy"]) for row in wholes)
+    return f"\nThe whole network trained on as long and alike, nothing pruned: {each}.\n"
 
 
 def _paired(found: dict[str, Any]) -> str:

@@ -36,6 +36,7 @@ ROWS: dict[str, Any] = {
     "fine.amc.20-0": _tuned("amc", 0, 0.932, density=0.2, fewer_weights=5.1),
     "fine.uniform.20-0": _tuned("uniform", 0, 0.927, density=0.2, fewer_weights=5.1),
     "fine.amc.10-0": _tuned("amc", 0, 0.92, density=0.1, fewer_weights=10.2),
+    "whole-0": _tuned("whole", 0, 0.934), "whole-1": _tuned("whole", 1, 0.936),
     "pattern-0": _pattern(0, 0.0), "pattern-1": _pattern(1, 0.1),
     "paper-0": {"seed": 0, "methods": {"amc-paper": _method(0.7)}},
 }  # fmt: skip
@@ -51,16 +52,19 @@ def test_pairs_are_compared_and_single_rows_are_not() -> None:
     assert found["pattern"]["amc"]["mean_density"] == {"1x1": pytest.approx(0.35), "3x3": pytest.approx(0.25)}
 
 
-@pytest.mark.parametrize("start", ["", "search", "tune.amc", "fine.", "pattern", "paper"])
+@pytest.mark.parametrize("start", ["", "search", "tune.amc", "fine.", "whole", "pattern", "paper"])
 def test_the_page_says_what_there_is(start: str) -> None:
     rows = {name: row for name, row in ROWS.items() if name.startswith(start)}
     text = amc({"rows": rows, "summary": summary(rows), "machine": {"gpu": None}})
     assert ("**93.10%**" in text) == (start in ("", "tune.amc"))
     said = "pruned more than 1×1 by amc in 2 of 2 searches as layers and in 2 as weights"
     assert (said in text) == (start in ("", "pattern"))
+    assert ("nothing pruned: 93.40%, 93.60%." in text) == (start in ("", "whole"))
     assert ("| threshold | 0 | 20% | 61.00% | 61.00% | 400 | 3 s |" in text) == (start == "")
     if "pattern-0" in rows:
-        drawn = amc_pattern({"rows": rows, "summary": summary(rows)}).svg()
+        record = {"rows": rows, "summary": summary(rows), "network": "resnet20", "side": 16}
+        drawn = amc_pattern(record).svg()
+        assert "resnet20, CIFAR-10 in 16 × 16 pixels; a fifth" in drawn
         assert drawn.count("<title>l") == 4 and "mean and range of 2 searches" in drawn
 
 

@@ -22,7 +22,7 @@ def make(name: str, *, inputs: tuple[int, ...], classes: int, **options: Any) ->
         dnn7                         activation="sigmoid" | "tanh" | "relu", width=2048
         resnet20, resnet56           block="basic" | "bottleneck", shortcut="pad" | "project", last_gamma=1.0
         resnet18, resnet50           stem="auto" | "large" | "small", last_gamma=1.0
-        vgg16                        norm="none" | "batch"
+        vgg16                        norm="none" | "batch", width=1.0
         mobilenet-v2                 dropout=0.2
         lstm-lm                      width=1500, layers=2, dropout=0.65
 
