@@ -92,14 +92,27 @@ def _fill(model: nn.Module, weights: Path, name: str) -> None:
         raise ConfigError(
             f"{weights} cannot be read as safetensors ({error}); name a run or a .safetensors file"
         ) from None
-    except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise ConfigError(f"{weights} does not fit {name}: {first}; name its network with --model") from None
+    except RuntimeError:
+        raise ConfigError(
+            f"{weights} does not fit {name}: {_misfit(model, load_file(weights))}; name its network with --model, and "
+            "what it was made with by --model-option"
+        ) from None
     for key, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise ConfigError(
                 f"{weights} holds no trained network: {key} is not finite; train it again with a lower --lr"
             )
+
+
+def _misfit(model: nn.Module, found: dict[str, Tensor]) -> str:
+    """What is missing, unknown, or of another shape: how many tensors, and the first of them."""
+    own = model.state_dict()
+    kinds = {
+        "missing": [name for name in own if name not in found],
+        "unknown": [name for name in found if name not in own],
+        "of another shape": [name for name in own if name in found and own[name].shape != found[name].shape],
+    }
+    return ", ".join(f"{len(names)} of its tensors are {kind} ({names[0]})" for kind, names in kinds.items() if names)
 
 
 def make_sets(data: Data, *, device: str, decide: bool, augment: AugmentName = "none") -> Sets:

@@ -6,7 +6,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from tightwire.models.errors import ModelError
+from tightwire.models.errors import ModelError, of_kind
 from tightwire.models.names import describe
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ def make(name: str, *, inputs: tuple[int, ...], classes: int, **options: Any) ->
         return _yours(name, inputs=tuple(inputs), classes=classes, **options)
     module, function = describe(name).maker.split(":")
     maker = getattr(import_module(module), function)
-    known = [key for key, p in signature(maker).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
-    for option in options:
+    known = {key: p.default for key, p in signature(maker).parameters.items() if p.kind is Parameter.KEYWORD_ONLY}
+    for option, value in options.items():
         if option not in known:
             raise ModelError(f"{name} has no option {option!r}; it has {', '.join(known) or 'none'}")
+        of_kind(option, value, known[option])
     model: nn.Module = maker(tuple(inputs), classes, **options)
     return model
 

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_KINDS: dict[type, tuple[str, tuple[type, ...]]] = {
+    float: ("a number", (int, float)),
+    int: ("a whole number", (int,)),
+    bool: ("true or false", (bool,)),
+    str: ("a word", (str,)),
+    tuple: ("a list", (tuple, list)),
+}
+
 
 class ModelError(ValueError):
     """Names the values that do not fit and what to do about it, in one sentence."""
@@ -13,6 +21,13 @@ def one_of(option: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a value that is not among those an option has."""
     if value not in allowed:
         raise ModelError(f"{option}={value!r} is not known; choose from {', '.join(allowed)}")
+
+
+def of_kind(option: str, value: object, usual: object) -> None:
+    """Refuse a value of another kind than the usual one; a whole number is a number, too."""
+    words, allowed = _KINDS[type(usual)]
+    if not isinstance(value, allowed) or isinstance(value, bool) != isinstance(usual, bool):
+        raise ModelError(f"{option}={value!r} must be {words}, such as {usual!r}")
 
 
 def image(name: str, inputs: tuple[int, ...], *, least: int) -> tuple[int, int, int]:
