@@ -78,7 +78,7 @@ def test_what_cannot_be_shrunk_is_said(trained: Path, tmp_path: Path) -> None:
         shrink(tmp_path / "nowhere")
     with pytest.raises(TightwireError, match="say of which network with --model"):
         shrink(trained / "model.safetensors")
-    with pytest.raises(TightwireError, match="does not fit lenet-300-100: .* are of another shape .*--model-option$"):
+    with pytest.raises(TightwireError, match=r"does not fit lenet-300-100: .* are of another shape .*--model-option$"):
         shrink(trained / "model.safetensors", model="lenet-300-100")
     diverged = {name: tensor / 0 for name, tensor in load_file(trained / "model.safetensors").items()}
     save_file(diverged, tmp_path / "diverged.safetensors")
