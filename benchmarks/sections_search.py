@@ -12,7 +12,7 @@ from benchmarks.tables import table
 def amc(record: dict[str, Any]) -> str:
     """CIFAR-10: before and after fine-tuning, single weights, and which kernels are pruned."""
     rows, found = record["rows"], record["summary"]
-    parts = [f"## AMC: how hard to prune each layer of {_network(record)}, CIFAR-10{_small(record)}\n"]
+    parts = [f"## AMC: {_question(found)} {_network(record)}, CIFAR-10{_small(record)}\n"]
     if "before" in found:
         parts.append(_before(record, starting(rows, "paper-"), found))
     if "after" in found:
@@ -21,8 +21,13 @@ def amc(record: dict[str, Any]) -> str:
         parts.append(_densities(starting(rows, "densities.")) + _fine(rows, found["fine"]))
     parts.append(_longer(starting(rows, "whole-")))
     if "pattern" in found:
-        parts.append(_pattern(rows, found["pattern"]))
+        parts.append(_pattern(record, found["pattern"]))
     return "".join(parts)
+
+
+def _question(found: dict[str, Any]) -> str:
+    """A file of patterns alone is about nothing else."""
+    return "which layers are pruned most in" if set(found) == {"pattern"} else "how hard to prune each layer of"
 
 
 def _network(record: dict[str, Any]) -> str:
@@ -117,7 +122,8 @@ def _points(shares: list[float]) -> str:
     return ", ".join(f"{100 * share:+.2f}" for share in shares)
 
 
-def _pattern(rows: dict[str, Any], found: dict[str, Any]) -> str:
+def _pattern(record: dict[str, Any], found: dict[str, Any]) -> str:
+    rows = record["rows"]
     lines: list[list[object]] = [
         [name, row["seed"], *(f"{100 * one[kind][side]:.1f}%" for kind in ("mean_density", "weighted_density")
                               for side in SIDES), _percent(one["test_accuracy"])]
@@ -128,7 +134,7 @@ def _pattern(rows: dict[str, Any], found: dict[str, Any]) -> str:
     accuracy = "".join(f" ({_percent(row['test_accuracy'])})" for row in starting(rows, "bottleneck-"))
     heads = ["method", "seed", "1×1 kept, mean of layers", "3×3", "1×1, of all weights", "3×3", "test accuracy"]
     return (
-        f"\nThe same number of layers in bottleneck blocks{accuracy}, a fifth of its weights, not retrained. Of 3×3 "
+        f"\n{_network(record)} made of bottleneck blocks{accuracy}, a fifth of its weights, not retrained. Of 3×3 "
         f"layers AMC keeps {_against(means['mean_density'])} of 1×1 layers as the mean of layers, and "
         f"{_against(means['weighted_density'])} of all their weights (stem and classifier not counted). "
         f"3×3 layers are pruned more than 1×1 {_how_often(starting(rows, 'pattern-'))}:\n\n"

@@ -59,6 +59,7 @@ def test_the_page_says_what_there_is(start: str) -> None:
     assert ("**93.10%**" in text) == (start in ("", "tune.amc"))
     said = "pruned more than 1×1 by amc in 2 of 2 searches as layers and in 2 as weights"
     assert (said in text) == (start in ("", "pattern"))
+    assert text.startswith("## AMC: which layers are pruned most in `resnet56`") == (start == "pattern")
     assert ("nothing pruned: 93.40%, 93.60%." in text) == (start in ("", "whole"))
     assert ("| threshold | 0 | 20% | 61.00% | 61.00% | 400 | 3 s |" in text) == (start == "")
     if "pattern-0" in rows:
