@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from benchmarks.amc_ground import Asked
-from benchmarks.amc_summary import LUCKIEST, WHOLE, summary
+from benchmarks.amc_summary import LUCKIEST, WHOLE, starting, summary
 from benchmarks.amc_tasks import TASKS
 from benchmarks.harness import RESULTS, write
 
@@ -137,18 +137,32 @@ def _collect(asked: argparse.Namespace) -> None:
         with redirect_stdout(StringIO()):  # it is long, and made after every row
             parts = (asked.network * (asked.network != NETWORK), str(asked.side) * (asked.side != WHOLE), asked.suffix)
             variant = "".join(f"_{part}" for part in parts if part)
-            said = {"command": _command(asked), "network": asked.network, "side": asked.side}
+            said = {"command": _command(asked, rows), "network": asked.network, "side": asked.side}
             write("amc", {**said, "summary": summary(rows), "rows": rows}, variant, folder=folder)
 
 
-def _command(asked: argparse.Namespace) -> str:
-    """What makes all rows, whichever steps each call was asked for."""
+def _command(asked: argparse.Namespace, rows: dict[str, Any]) -> str:
+    """What makes all rows, whichever steps and seeds each call was asked for."""
     words = ("device", "network", "epochs", "rate", "decay", "bottleneck_epochs", "tune_epochs", "tune_rate",
              "tune_decay", "fine_epochs", "fine_decay", "fine_rate", "soft", "episodes", "samples", "multiple_of",
              "least", "side", "batch", "tune_batch", "precision", "suffix")  # fmt: skip
-    given = {word.replace("_", "-"): vars(asked)[word] for word in words}
+    given = {word.replace("_", "-"): vars(asked)[word] for word in words} | _repeated(rows)
     said = " ".join(f"--{word} {value}" for word, value in given.items() if value not in (None, ""))
     return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
+
+
+def _repeated(rows: dict[str, Any]) -> dict[str, str]:
+    """The shares and the seeds of single weights.
+
+    >>> _repeated({"densities.20-0": {"seed": 0, "density": 0.2}, "densities.20-1": {"seed": 1, "density": 0.2}})
+    {'percent': '20', 'fine-seeds': '0,1'}
+    """
+    some = starting(rows, "densities.")
+    found = {
+        "percent": sorted({round(100 * row["density"]) for row in some}, reverse=True),
+        "fine-seeds": sorted({row["seed"] for row in some}),
+    }
+    return {word: ",".join(map(str, numbers)) for word, numbers in found.items()}
 
 
 def _numbers(text: str) -> list[int]:
