@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from tests.compress.search.toys import toy
 from tightwire.algebra.errors import TightwireError
 from tightwire.cli import app as cli
 from tightwire.compress.artifact import build, read
@@ -19,9 +21,10 @@ from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Wish
 from tightwire.compress.search.policy import load_policy
 from tightwire.compress.search.problem import Tried
+from tightwire.compress.search.rules import uniform_levels
 from tightwire.engines.page import COLORS
 from tightwire.engines.search import SearchConfig, search_policy
-from tightwire.engines.search_methods import METHODS, every_method
+from tightwire.engines.search_methods import METHODS, Searched, every_method, winner
 from tightwire.engines.search_page import page
 from tightwire.engines.search_words import default_prune, parse_rounds
 from tightwire.engines.shrink import ShrinkConfig, shrink_to_file
@@ -232,3 +235,14 @@ def test_the_command_prints_methods_and_layers(
 def test_all_methods_are_those_for_what_is_pruned() -> None:
     assert {*every_method("weights"), "amc-paper"} == set(METHODS) and len(COLORS) > len(METHODS)
     assert set(every_method("weights")) - set(every_method("channels")) == {"threshold"}
+
+
+def test_of_all_methods_chance_does_not_choose_and_the_first_that_found_it_is_named() -> None:
+    problem, _ = toy(5)
+    counted = replace(problem, samples=300)
+    even, other = counted.evaluate(np.array([uniform_levels(problem), [0] * len(problem.units)]))
+    cheap = replace(other, error=even.error - 1 / 300, reward=even.reward + 1 / 300)
+    one = {"amc": cheap, "uniform": even, "evolution": even}
+    found = {method: Searched([tried], 1, 0.0) for method, tried in one.items()}
+    assert winner(counted, found) == ("uniform", even)
+    assert winner(problem, found) == ("amc", cheap)

@@ -109,7 +109,7 @@ def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, se
 
 
 def winner(problem: Problem, searched: Mapping[str, Searched]) -> tuple[str, Tried]:
-    """The method whose policy is the best of all, and that policy."""
+    """The policy to take of all that methods take, and the first method that takes it."""
     found = {method: settle(problem, one.tried) for method, one in searched.items()}
-    method = max(found, key=lambda name: (found[name].reward, -found[name].cost))
-    return method, found[method]
+    taken = settle(problem, list(found.values()))
+    return next(method for method, one in found.items() if one.levels == taken.levels), taken

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.compress.search.toys import toy
-from tightwire.compress.search.moves import Action, homeward, nudge
+from tightwire.compress.search.moves import Action, homeward, nudge, tilt
 from tightwire.compress.search.problem import Problem
 from tightwire.compress.search.rules import uniform_levels
 
@@ -49,3 +51,16 @@ def test_a_nudge_moves_at_most_three_units() -> None:
     for seed in range(20):
         moved = nudge(start, 0.3, np.random.default_rng(seed))
         assert 1 <= sum(not np.array_equal(a, b) for a, b in zip(start, moved, strict=True)) <= 3
+
+
+def test_where_a_price_is_weighed_a_move_does_not_use_up_a_budget_that_nobody_gave() -> None:
+    problem, _ = toy(3, share=1.0)
+    dear = replace(problem, price=problem.cost)
+    start = somewhere(toy(3, share=0.3)[0], 1)
+    before = dear.cost.total(levels_of(dear, start)[None])[0]
+    for seed in range(20):
+        feature_TF = np.random.default_rng(seed).random((len(start), 3))
+        plain, priced = (
+            levels_of(one, tilt(one, start, feature_TF, 0.1, np.random.default_rng(seed))) for one in (problem, dear)
+        )
+        assert dear.cost.total(priced[None])[0] < 2 * before < 0.9 * problem.cost.total(plain[None])[0]

@@ -51,8 +51,10 @@ def homeward(problem: Problem, actions: Sequence[Action], even: Sequence[Action]
 
 
 def _within(problem: Problem, actions: Sequence[Action]) -> list[Action]:
-    """All units up or down by as much, so that the budget is met and used."""
-    low, high, ones_T = -1.0, 1.0, np.ones(len(actions))
+    """All units up or down by as much, so that the budget is met and used; only met where a price is weighed."""
+    low, high, ones_T = -1.0, 1.0 if problem.price is None else 0.0, np.ones(len(actions))
+    if _fits(problem, _shifted(actions, high * ones_T)):
+        return _shifted(actions, high * ones_T)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if _fits(problem, _shifted(actions, middle * ones_T)) else (low, middle)

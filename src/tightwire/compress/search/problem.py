@@ -3,7 +3,8 @@
     resource-constrained    reward = −error                    with cost ≤ target, whatever is asked
     accuracy-guaranteed     reward = −error · log(FLOPs)       or −error · log(parameters); no target is needed
 
-He et al.: AMC. ECCV 2018, section 3.4. Scores are remembered: the same policy is not measured twice, and counts as an
+He et al.: AMC. ECCV 2018, section 3.4. Where none of n samples is answered wrong, half a one counts before logarithms,
+or all prices would be alike. Scores are remembered: the same policy is not measured twice, and counts as an
 evaluation all the same.
 """
 
@@ -70,9 +71,12 @@ class Problem:
         price_B = self.price.total(level_BT) if self.price is not None else None
         return [
             Tried(key, self.known[key], float(cost_B[b]),
-                  -self.known[key] * (1.0 if price_B is None else log(float(price_B[b]))))
+                  -self.known[key] if price_B is None else -self._at_least(self.known[key]) * log(float(price_B[b])))
             for b, key in enumerate(keys)
         ]  # fmt: skip
+
+    def _at_least(self, error: float) -> float:
+        return max(error, 0.5 / self.samples) if self.samples else error
 
     def choices(self, levels: Sequence[int]) -> list[Choice]:
         """The policy in words."""
