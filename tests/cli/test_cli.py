@@ -217,7 +217,11 @@ def test_a_run_that_diverges_says_so_and_what_to_do(
     wild = ["--workers", "2", "--epochs", "2", "--lr", "1e25", "--json", "-"]
     assert call(monkeypatch, "train", *wild, "--out", "run") == 2
     heard = capfd.readouterr()
-    assert json.loads(heard.out)["diverged"] is True and "lower --lr" in heard.err and "Traceback" not in heard.err
+    assert (
+        json.loads(heard.out)["diverged"] is True
+        and "lower --lr (it was 1e+25)" in heard.err
+        and "Traceback" not in heard.err
+    )
     assert call(monkeypatch, "compare", *wild, "--recipes", "sync-sgd", "--no-alone") == 0
     heard = capfd.readouterr()
     assert json.loads(heard.out)["rows"][0]["diverged"] is True and "× 2: diverged" in heard.err

@@ -16,6 +16,7 @@ from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import Start
 
 FIRST = 0.1  # what a rising rate begins with
+ADAMW_LR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Rate:
 def start_of(config: RunConfig) -> Start:
     """What the recipe of a run starts with."""
     return CATALOGUE[config.recipe].start if config.recipe in CATALOGUE else Start()
+
+
+def lr_of(config: RunConfig) -> float:
+    """The learning rate that was asked for, or else what the optimizer starts with."""
+    if config.lr is not None:
+        return config.lr
+    return ADAMW_LR if config.optimizer == "adamw" else start_of(config).lr
 
 
 def rate_of(config: RunConfig) -> Rate:

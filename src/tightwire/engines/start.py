@@ -12,6 +12,7 @@ from tightwire.algebra.recipe import changes_at, leaves
 from tightwire.engines.config import ConfigError, RunConfig
 from tightwire.engines.delays import parse_delays
 from tightwire.engines.outcome import Outcome, clear_outcomes, read_outcomes
+from tightwire.engines.rate import lr_of
 from tightwire.engines.recipe import make_recipe, runs_apart
 from tightwire.recipes.catalogue import CATALOGUE
 
@@ -23,9 +24,10 @@ class RunFailed(TightwireError):  # noqa: N818 -- reads as what happened
 class RunDiverged(TightwireError):  # noqa: N818
     """A run ended, and its answer is no network."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, config: RunConfig) -> None:
         super().__init__(
-            f"the run diverged: its answer is not finite; lower --lr or give --clip (what it wrote is in {folder})"
+            f"the run diverged: its answer is not finite; lower --lr (it was {lr_of(config):g}), give --clip 1, or a "
+            f"larger --batch (it was {config.batch}); what it wrote is in {config.folder}"
         )
 
 

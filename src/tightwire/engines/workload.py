@@ -17,7 +17,7 @@ from tightwire.algebra.world import At, World
 from tightwire.data import Data, OwnShards, shards
 from tightwire.data.rows import Rows, Samples
 from tightwire.engines.config import ConfigError, RunConfig
-from tightwire.engines.rate import start_of
+from tightwire.engines.rate import lr_of, start_of
 
 _NEAR_NBYTES = 1 << 30  # a training set that a GPU holds beside the network
 
@@ -65,12 +65,10 @@ def cuttable(config: RunConfig, model: nn.Module, data: Data, *, stages: int) ->
 
 def make_optimizer(config: RunConfig, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer; what is not given is what the recipe starts with."""
-    start = start_of(config)
+    lr = lr_of(config)
     if config.optimizer == "adamw":
-        lr = 1e-3 if config.lr is None else config.lr
         return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=config.weight_decay)
-    lr = start.lr if config.lr is None else config.lr
-    momentum = start.momentum if config.momentum is None else config.momentum
+    momentum = start_of(config).momentum if config.momentum is None else config.momentum
     return torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, weight_decay=config.weight_decay)
 
 
