@@ -119,6 +119,7 @@ def test_rounds_prune_and_train_in_between(trained: Path, tmp_path: Path) -> Non
     assert [row["density"] for row in rounds] == [0.5, 0.2] and result["cost"] <= 0.2 * result["whole"]
     once = 1e-3  # of a layer: weights are counted in whole ones
     assert all(late <= early + once for early, late in zip(rounds[0]["layers"], rounds[1]["layers"], strict=True))
+    assert all(abs(row["kept"] - row["ratio"] * row["of"]) < 1 for row in result["layers"])  # of all
     assert "round at 50%" in (tmp_path / "p.html").read_text()
 
 

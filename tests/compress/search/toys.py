@@ -37,7 +37,7 @@ def toy(seed: int, *, units: int = 6, choices: int = 21, share: float = 0.5) -> 
     sensitive *= 0.9 / sensitive.sum()
     ratios = np.linspace(0.1, 1.0, choices)
     made = tuple(
-        Unit(f"u{t}", Shape(int(size[t]), int(random.integers(1, 64)), 8, 8, 1, 3), (choices,),
+        Unit(f"u{t}", Shape(int(size[t]), int(random.integers(1, 64)), 8, 8, 1, 3), int(size[t]), (choices,),
              tuple(Choice(float(r), int(r * size[t])) for r in ratios))
         for t in range(units)
     )  # fmt: skip
@@ -61,7 +61,7 @@ def joint_toy() -> tuple[Problem, float]:
     units, costs, harms = [], [], []
     for t, size in enumerate(sizes):
         choices = grid(densities, size, patterns=PATTERNS, bits=BITS)
-        units.append(Unit(f"u{t}", Shape(size, 8, 8, 8, 1, 3), axes, choices))
+        units.append(Unit(f"u{t}", Shape(size, 8, 8, 8, 1, 3), size, axes, choices))
         costs.append(np.array([choice.kept * (choice.bits or 0) for choice in choices], np.float64))
         harms.append(np.array([
             0.15 * (1 - c.ratio) ** 2 + 0.1 * (c.pattern != right[t][0]) + 0.1 * ((c.bits or 0) < right[t][1])

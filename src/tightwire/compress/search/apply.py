@@ -54,7 +54,8 @@ def cut_by(policy: Policy, model: nn.Module, example: Tensor, train: Examples | 
         row = asked[group.name]
         if row.of != group.width or row.kept % group.parts:
             raise CompressError(f"{group.name} has {group.width} channels; the policy keeps {row.kept} of {row.of}")
-        units.append(Unit(group.name, layers[group.name].shape, (1,), (Choice(row.ratio, row.kept, "channels"),)))
+        choice = Choice(row.ratio, row.kept, "channels")
+        units.append(Unit(group.name, layers[group.name].shape, group.width, (1,), (choice,)))
     known = gather_from(model, layers, groups, train) if train is not None else {}
     held = train if train is not None else Examples(example, example.new_zeros(len(example)).long())
     measure = Measure(model, held, seen_N=seen_for_norms(train) if train is not None else None)

@@ -40,7 +40,7 @@ def channel_units(
     for group in groups:
         counts = counts_of(group.width, parts=group.parts, multiple_of=multiple_of, least=least)
         choices = tuple(Choice(count / group.width, count, "channels", bits) for count in counts)
-        units.append(Unit(group.name, layers[group.name].shape, (len(choices),), choices))
+        units.append(Unit(group.name, layers[group.name].shape, group.width, (len(choices),), choices))
     return tuple(units)
 
 

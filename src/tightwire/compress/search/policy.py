@@ -69,8 +69,7 @@ class Policy:
 def decide(units: Sequence[Unit], choices: Sequence[Choice]) -> tuple[Decision, ...]:
     """The choices of all units as decisions."""
     return tuple(
-        Decision(unit.name, choice.ratio, choice.kept, max(c.kept for c in unit.choices), choice.pattern, choice.bits,
-                 unit.shape.k)
+        Decision(unit.name, choice.ratio, choice.kept, unit.whole, choice.pattern, choice.bits, unit.shape.k)
         for unit, choice in zip(units, choices, strict=True)
     )  # fmt: skip
 

@@ -46,10 +46,14 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """One decision. ``choices`` is the grid of ``axes``, row by row; the first axis is how much is kept, ascending."""
+    """One decision. ``choices`` is the grid of ``axes``, row by row; the first axis is how much is kept, ascending.
+
+    ``whole`` is how many channels or weights there are in all; a layer that was pruned before cannot keep as many.
+    """
 
     name: str
     shape: Shape
+    whole: int
     axes: tuple[int, ...]
     choices: tuple[Choice, ...]
 
@@ -61,7 +65,7 @@ class Unit:
     def asked(self, action: Sequence[float]) -> int:
         """The choice that an action means: the nearest place on every axis.
 
-        >>> unit = Unit("u", Shape(1, 1, 1, 1, 1, 1), (3,), tuple(Choice(r, 1) for r in (0.2, 0.6, 1.0)))
+        >>> unit = Unit("u", Shape(1, 1, 1, 1, 1, 1), 5, (3,), tuple(Choice(r, 1) for r in (0.2, 0.6, 1.0)))
         >>> [unit.asked([a]) for a in (0.0, 0.3, 0.8, 1.0)]
         [0, 1, 2, 2]
         """

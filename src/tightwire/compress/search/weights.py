@@ -45,8 +45,8 @@ def weight_units(
     """
     axes = (levels, len(patterns), len(bits)) if len(patterns) * len(bits) > 1 else (levels,)
     return tuple(
-        Unit(f"{name}.weight", layer.shape, axes,
-             grid(densities(levels, least, _left(layer)), layer.module.weight.numel(), patterns=patterns, bits=bits))
+        Unit(f"{name}.weight", layer.shape, whole := layer.module.weight.numel(), axes,
+             grid(densities(levels, least, _left(layer)), whole, patterns=patterns, bits=bits))
         for name, layer in layers.items()
     )  # fmt: skip
 
