@@ -148,7 +148,8 @@ def _command(asked: argparse.Namespace, rows: dict[str, Any]) -> str:
              "least", "side", "batch", "tune_batch", "precision", "suffix")  # fmt: skip
     given = {word.replace("_", "-"): vars(asked)[word] for word in words} | _repeated(rows)
     said = " ".join(f"--{word} {value}" for word, value in given.items() if value not in (None, ""))
-    return f"python -m benchmarks.amc --data DIR --work DIR {said}{' --time-kernels' * asked.time_kernels}"
+    flags = " --time-kernels" * asked.time_kernels + " --compiled" * asked.compiled
+    return f"python -m benchmarks.amc --data DIR --work DIR {said}{flags}"
 
 
 def _repeated(rows: dict[str, Any]) -> dict[str, str]:
@@ -204,6 +205,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--precision", choices=("bfloat16", "float32"), help="of training; on a GPU bfloat16 if not said"
     )
+    parser.add_argument("--compiled", action="store_true", help="train by torch.compile; on a GPU where it pays, unasked")
     parser.add_argument("--suffix", default="", help="what the results' file is called besides")
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
     parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")

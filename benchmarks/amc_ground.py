@@ -66,6 +66,7 @@ class Asked:
     batch: int
     tune_batch: int | None
     precision: Literal["bfloat16", "float32"] | None
+    compiled: bool
     limit: int | None
 
     def kept(self, name: str) -> Path:
@@ -110,7 +111,7 @@ def _small(x_NCHW: Tensor, asked: Asked) -> Tensor:
 def learning(asked: Asked, epochs: float) -> Training:
     """How a reference learns: SGD with Nesterov momentum and a cosine."""
     return Training(epochs=epochs, batch=asked.batch, optimizer="sgd", lr=asked.rate, weight_decay=asked.decay,
-                    precision=_precision(asked), seed=asked.seed)  # fmt: skip
+                    precision=_precision(asked), compiled=asked.compiled, seed=asked.seed)  # fmt: skip
 
 
 def relearning(asked: Asked, epochs: float, lr: float, decay: float) -> Training:
@@ -120,7 +121,7 @@ def relearning(asked: Asked, epochs: float, lr: float, decay: float) -> Training
     """
     how = replace(learning(asked, epochs), lr=lr, weight_decay=decay, soft=asked.soft, temperature=3.0,
                   batch=asked.tune_batch or asked.batch)  # fmt: skip
-    return replace(how, compiled=asked.device == "cuda" and epochs >= _LONG)
+    return replace(how, compiled=asked.compiled or (asked.device == "cuda" and epochs >= _LONG))
 
 
 def _precision(asked: Asked) -> Literal["bfloat16", "float32"]:
