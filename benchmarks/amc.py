@@ -205,7 +205,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--precision", choices=("bfloat16", "float32"), help="of training; on a GPU bfloat16 if not said"
     )
-    parser.add_argument("--compiled", action="store_true", help="train by torch.compile; on a GPU where it pays, unasked")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile trains; on a GPU unasked")
     parser.add_argument("--suffix", default="", help="what the results' file is called besides")
     parser.add_argument("--limit", type=int, help="so many samples only, to try the benchmark out")
     parser.add_argument("--time-kernels", action="store_true", help="let cuDNN time its kernels and take the fastest")
