@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from tightwire.algebra.threads import threads
 from tightwire.engines.calibration import overheads_here
 from tightwire.engines.example import Example, find_example, loss
 from tightwire.engines.forked import preload
@@ -112,17 +113,13 @@ def find_profile(config: PlanConfig, told: Told = lambda text: None) -> tuple[Pr
 
 def _measure(config: PlanConfig, example: Example, told: Told) -> Profile:
     """Time network, codecs and messages as workers would find them: with as many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    try:
+    with threads(int(os.environ.get("OMP_NUM_THREADS", "1"))):
         optimizer = torch.optim.SGD(example.model.parameters(), lr=0.05, momentum=0.9)
         profile = profile_model(example.model, (example.x, example.y), loss, optimizer, name=config.model)
         told("timing codecs on its gradients")
         tried = [one for count in config.workers for one in candidates(count, names=config.recipes)]
         wanted = [one.recipe for one in tried if one.able]
         profile = with_codings(profile, example.model, wanted, repeats=2, enough=_CODED)
-    finally:
-        torch.set_num_threads(threads)
     told("timing messages between two workers")
     return profile.but(overheads=overheads_here())
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from tests.compress.search.toys import joint_toy, toy
+from tests.compress.search.toys import Known, joint_toy, toy
+from tightwire.algebra.threads import threads
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search import rivals, rules
 from tightwire.compress.search.amc import Search
@@ -59,6 +61,16 @@ def test_a_joint_search_finds_the_pattern_and_the_bits_of_every_layer() -> None:
     chosen = [(choice.pattern, choice.bits) for choice in problem.choices(found.levels)]
     assert chosen == [("fine", 4), ("kernel", 2), ("fine", 2)]
     assert 1 - found.error > 0.98 * optimum > 1.2 * (1 - uniform.error) and found.cost <= problem.clip.target
+
+
+def test_it_learns_in_one_thread_and_measures_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = toy(1, units=2)
+    learned, measured = set[int](), set[int]()
+    monkeypatch.setattr(Ddpg, "update", lambda agent, random: learned.add(torch.get_num_threads()))
+    monkeypatch.setattr(Known, "errors", lambda known, some: [float(measured.add(torch.get_num_threads()) or 0)])
+    with threads(3):
+        Search(problem, settings=Settings(hidden=8, warmup=1)).run(5)
+    assert (learned, measured) == ({1}, {3})
 
 
 def test_killed_and_resumed_it_ends_the_same_to_the_bit(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tightwire.algebra.threads import threads
 from tightwire.compress.search.ddpg import Ddpg, Settings
 from tightwire.compress.search.keep import Keep
 from tightwire.compress.search.moves import Action, homeward, nudge, tilt
@@ -77,8 +78,9 @@ class Search:
         (tried,) = self._problem.evaluate(chosen_1T)
         self._remember(steps, tried.reward)
         if number >= self._settings.warmup:
-            for _ in range(self._settings.updates * len(steps)):
-                self._agent.update(self._random)
+            with threads(1):  # its matrices are small: on busy cores two threads take half as long again
+                for _ in range(self._settings.updates * len(steps)):
+                    self._agent.update(self._random)
         return tried
 
     def _given(self, episode: int) -> list[Action] | None:
