@@ -219,7 +219,7 @@ def test_a_run_that_diverges_says_so_and_what_to_do(
     heard = capfd.readouterr()
     assert (
         json.loads(heard.out)["diverged"] is True
-        and "lower --lr (it was 1e+25)" in heard.err
+        and "after 10 steps its answer is not finite; lower --lr (it was 1e+25)" in heard.err
         and "Traceback" not in heard.err
     )
     assert call(monkeypatch, "compare", *wild, "--recipes", "sync-sgd", "--no-alone") == 0

@@ -1,6 +1,7 @@
 """Runs as `tightwire train` makes them: the same result however workers are started, and after faults."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from tightwire.engines.config import ConfigError, RunConfig
+from tightwire.engines.script import LOOK_EVERY
 from tightwire.engines.start import RunFailed, RunStopped, fresh_folder, run
 from tightwire.lab import why_not
 from tightwire.telemetry.follow import Follower
@@ -145,6 +148,34 @@ def test_a_wish_to_stop_saves_and_stops_and_the_run_goes_on(tmp_path: Path) -> N
     wisher.join()
     run(stopped, resume=True)
     assert same(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("recipe", ["sync-sgd", "one-shot-average", "gpipe"])
+def test_a_run_that_is_lost_ends_at_the_next_look_and_keeps_its_last_good_checkpoint(
+    tmp_path: Path, recipe: str
+) -> None:
+    params = {"stages": 2} if recipe == "gpipe" else {}
+    asked = config(tmp_path, recipe=recipe, params=params, workers=2, lr=1e30, save_every=1000, engine="inside")
+    result = run(asked)
+    assert result["diverged"] and result["steps"] == LOOK_EVERY, "of 69"
+    saved = sorted((tmp_path / "checkpoints").rglob("*.safetensors"))
+    assert saved and all(bool(t.isfinite().all()) for path in saved for t in load_file(path).values())
+
+
+class NeverFirst(nn.Module):
+    """Class 0 is impossible: the loss of a sample of it is infinite, all gradients are numbers."""
+
+    def forward(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits + torch.tensor([-torch.inf] + 9 * [0.0])
+
+
+def without_first(inputs: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs), classes), NeverFirst())
+
+
+def test_an_infinite_loss_is_no_reason_to_end_where_weights_are_finite(tmp_path: Path) -> None:
+    result = run(config(tmp_path, workers=1, model=f"{__name__}:without_first", lr=0.01))
+    assert result["steps"] > LOOK_EVERY and "diverged" not in result
 
 
 def test_a_run_goes_on_with_fewer_workers(tmp_path: Path) -> None:

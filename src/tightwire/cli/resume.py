@@ -44,4 +44,4 @@ def resume(
     words.print(f"[bold]{config.recipe}[/]: {human_score(result)} after {result['steps']} steps")
     write_json(result, json_to)
     if result.get("diverged"):
-        raise RunDiverged(config)
+        raise RunDiverged(config, result["steps"])

@@ -67,7 +67,7 @@ def train(
     words.print(f"[dim]{Path(config.folder)}: result.json, model.safetensors, events, checkpoints[/]")
     write_json(result, json_to)
     if result.get("diverged"):
-        raise RunDiverged(config)
+        raise RunDiverged(config, result["steps"])
 
 
 def _planned(config: Any, json_to: str | None) -> Any:

@@ -34,8 +34,13 @@ def score(wire: Wire, data: Data, device: str) -> dict[str, float | None]:
             figure = _perplexity(model, data, device) if data.task == "language" else _accuracy(wire, data, device)
         finally:
             model.train(was_training)
-        lost = None in figure.values() or not all(bool(tensor.isfinite().all()) for tensor in model.parameters())
+        lost = None in figure.values() or not are_finite(model)
         return figure | ({"diverged": True} if wire.agree(lost) else {})
+
+
+def are_finite(model: nn.Module) -> bool:
+    """Whether all weights are numbers."""
+    return all(bool(tensor.isfinite().all()) for tensor in model.parameters())
 
 
 def _perplexity(model: nn.Module, data: Data, device: str) -> dict[str, float | None]:

@@ -21,7 +21,7 @@ from tightwire.data import Data
 from tightwire.engines.budget import Budget
 from tightwire.engines.config import RunConfig
 from tightwire.engines.delays import parse_delays
-from tightwire.engines.evaluate import score
+from tightwire.engines.evaluate import are_finite, score
 from tightwire.engines.faults import everyones_faults
 from tightwire.engines.measure import Bracket
 from tightwire.engines.outcome import Outcome, stop_file, write_result
@@ -39,7 +39,7 @@ from tightwire.telemetry.sinks import JsonLines, Several, Sink
 from tightwire.telemetry.tensorboard import TensorBoard
 
 IN_PROCESS = "in-process"  # the link of workers that take turns
-STOP_EVERY = 10  # steps between two looks for the wish to stop; each costs a tiny message
+LOOK_EVERY = 10  # steps between two looks for a reason to stop; each costs a tiny message
 KEEP = 2  # checkpoints
 Wish = Literal["stop", "save", "end"]
 WISHES: tuple[Wish, ...] = get_args(Wish)  # the first of them that anybody has is granted
@@ -131,7 +131,7 @@ class _Worker:
         self._samples_before = self._budget.samples
 
     def train(self) -> bool:
-        """Step until the end; True if somebody wanted to stop before it."""
+        """Step until the end, or until nothing is left to train; True if somebody wanted to stop before it."""
         self._wire.model.train()
         self._bracket.begin()
         for x, y in self._batches():
@@ -142,8 +142,10 @@ class _Worker:
                 self._wire.clip(self._config.clip)
             self._wire.step(loss)
             self._budget.took(len(y))
-            stop = self._wire.clock % STOP_EVERY == 0 and self._wants_to_stop()
-            if (stop or self._budget.save_due) and self._meet("stop" if stop else "save") == "stop":
+            heard = self._heard(loss) if self._wire.clock % LOOK_EVERY == 0 else None
+            if heard == "lost":
+                break
+            if (heard or self._budget.save_due) and self._meet(heard or "save") == "stop":
                 return True
         self._wire.drain()
         while (wish := self._meet("end")) != "end":  # others may need this worker to save with them
@@ -179,9 +181,18 @@ class _Worker:
         for group in self._optimizer.param_groups:
             group["lr"] = self._base_lr * factor
 
-    def _wants_to_stop(self) -> bool:
+    def _heard(self, loss: Tensor | None) -> Literal["stop", "lost"] | None:
+        """Whether somebody wants to stop, or has weights that are not finite, which no step and no mean ever mends.
+
+        Workers that run apart need not ask: a server refuses what is not finite.
+        """
         wanted = stop_file(self._config.path).exists()
-        return self._wire.agree(wanted) if self._wire.lockstep else wanted
+        if not self._wire.lockstep:
+            return "stop" if wanted else None
+        lost = loss is not None and not bool(loss.isfinite()) and not are_finite(self._wire.model)
+        if not self._wire.agree(wanted or lost):
+            return None
+        return "lost" if self._wire.agree(lost) else "stop"
 
     def _save(self) -> None:
         folder = self._config.path / "checkpoints"

@@ -24,10 +24,10 @@ class RunFailed(TightwireError):  # noqa: N818 -- reads as what happened
 class RunDiverged(TightwireError):  # noqa: N818
     """A run ended, and its answer is no network."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: RunConfig, steps: int) -> None:
         super().__init__(
-            f"the run diverged: its answer is not finite; lower --lr (it was {lr_of(config):g}), give --clip 1, or a "
-            f"larger --batch (it was {config.batch}); what it wrote is in {config.folder}"
+            f"the run diverged: after {steps} steps its answer is not finite; lower --lr (it was {lr_of(config):g}), "
+            f"give --clip 1, or a larger --batch (it was {config.batch}); what it wrote is in {config.folder}"
         )
 
 
