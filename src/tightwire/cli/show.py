@@ -46,10 +46,13 @@ def human_bytes(count: float | None) -> str:
 def human_seconds(seconds: float) -> str:
     """A duration.
 
-    >>> human_seconds(0.5), human_seconds(75)
-    ('0.5 s', '1 min 15 s')
+    >>> human_seconds(0.5), human_seconds(59.99), human_seconds(75), human_seconds(119.5)
+    ('0.5 s', '1 min 0 s', '1 min 15 s', '2 min 0 s')
     """
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {ceil(seconds % 60)} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(ceil(seconds), 60)
+    return f"{minutes} min {rest} s"
 
 
 def human_score(result: dict[str, Any]) -> str:

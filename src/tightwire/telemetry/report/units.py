@@ -37,9 +37,11 @@ def show_ratio(value: float) -> str:
 def show_seconds(seconds: float) -> str:
     """A duration.
 
-    >>> show_seconds(0.7721), show_seconds(125), show_seconds(7322)
-    ('0.772 s', '2 min 5 s', '2 h 2 min')
+    >>> show_seconds(0.00223), show_seconds(0.7721), show_seconds(125), show_seconds(7322)
+    ('2.23 ms', '0.772 s', '2 min 5 s', '2 h 2 min')
     """
+    if 0 < seconds < 0.0995:
+        return f"{show_number(1000 * seconds)} ms"
     if seconds < 119.5:
         return f"{show_number(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)
