@@ -3,7 +3,7 @@
     python -m benchmarks.amc --data DIR --work DIR [--device cuda] [--steps reference,search,tune,densities,fine,…]
                              [--jobs 6] [--seeds 0,1,2,3,4] [--fine-seeds 0] [--until 600]
 
-    reference   ResNet-56 is trained                    search    half the multiply-adds by channels, four methods
+    reference   ResNet-56 is trained                    search    half the multiply-adds by channels, five methods
     tune        what AMC and uniform cut, fine-tuned
     densities   of single weights, --percent in all      fine        by AMC and by uniform, trained
     whole       the reference trained on for as long, nothing pruned

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 PAIR = ("amc", "uniform")
-METHODS = ("amc", "uniform", "sensitivity", "evolution")
+METHODS = ("amc", "uniform", "curvature", "sensitivity", "evolution")
 LUCKIEST = "luckiest"  # of AMC's policies the best on the samples that decide, which `settle` need not take
 SIDES = ("1x1", "3x3")
 WHOLE = 32  # pixels, the side of an image of CIFAR-10

@@ -234,8 +234,10 @@ def test_the_command_prints_methods_and_layers(
 
 
 def test_all_methods_are_those_for_what_is_pruned() -> None:
-    assert {*every_method("weights"), "amc-paper"} == set(METHODS) and len(COLORS) > len(METHODS)
-    assert set(every_method("weights")) - set(every_method("channels")) == {"threshold"}
+    weights, channels = (set(every_method(prune)) for prune in ("weights", "channels"))
+    assert {*weights, *channels, "amc-paper"} == set(METHODS)
+    assert weights - channels == {"threshold"} and channels - weights == {"curvature"}
+    assert len(COLORS) > len(weights) + 1, "the paper's agent, and uniform at every size"
 
 
 def test_of_all_methods_chance_does_not_choose_and_the_first_that_found_it_is_named() -> None:

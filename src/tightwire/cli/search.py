@@ -48,7 +48,8 @@ def search(
     method: Annotated[
         str,
         option(
-            text="amc, uniform, threshold, sensitivity, evolution, amc-paper; several with commas; or all.", panel=_HOW
+            text="amc, uniform, threshold, curvature, sensitivity, evolution, amc-paper; several with commas; or all.",
+            panel=_HOW,
         ),
     ] = "amc",
     episodes: Annotated[int, option(text="Evaluations of every method.", panel=_HOW)] = 400,

@@ -8,13 +8,12 @@ Times are those of the whole network when the search began: a machine that has b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tightwire.compress.search.build import Built
+from tightwire.compress.search.build import Built, aimed_at
 from tightwire.compress.search.channels import Channels
-from tightwire.compress.search.clip import clip
 from tightwire.compress.search.fit import AIMED, NEAR, Timed, fit, nearest
 from tightwire.compress.search.latency import aim
 from tightwire.compress.search.problem import Tried
@@ -54,19 +53,14 @@ def meet(
         if len(known) > _AIMS + 1 or tried.cost >= cost.most or NEAR * budget_ns <= timed[1] <= budget_ns:
             break
         target = max(np.floor(aim(AIMED * budget_ns, *zip(*known, strict=True))), cost.least)
-        built = _aimed_at(built, target)
+        built = aimed_at(built, target)
         searched = again(built, len(known) - 1)
     closest = nearest(list(attempts), budget_ns)
     built, searched = attempts[closest]
     tried, measured_ns = fit(built.problem, closest, time_of, budget_ns)
     times = {"budget_ns": budget_ns, "measured_ns": measured_ns, "whole_ns": built.whole}
     target = max(built.problem.clip.target, tried.cost)
-    return Met(_aimed_at(built, target), searched, winner(built.problem, searched)[0], tried, times)
-
-
-def _aimed_at(built: Built, target: float) -> Built:
-    problem = built.problem
-    return replace(built, problem=replace(problem, clip=clip(problem.units, problem.cost, target)))
+    return Met(aimed_at(built, target), searched, winner(built.problem, searched)[0], tried, times)
 
 
 def _stopwatch(built: Built) -> Callable[[Sequence[int]], float]:

@@ -27,8 +27,8 @@ Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
 
 _AGENTS = {"amc": Settings(), "amc-paper": PAPER}
 _RIVALS = {
-    "uniform": rivals.uniform, "threshold": rivals.threshold, "sensitivity": rivals.sensitivity,
-    "evolution": rivals.evolution,
+    "uniform": rivals.uniform, "threshold": rivals.threshold, "curvature": rivals.curvature,
+    "sensitivity": rivals.sensitivity, "evolution": rivals.evolution,
 }  # fmt: skip
 METHODS = (*_AGENTS, *_RIVALS)
 _SAVE_EVERY = 50
@@ -83,7 +83,8 @@ class Kept:
 
 def every_method(prune: str) -> tuple[str, ...]:
     """What is meant by all of them: AMC and its rivals for what is pruned."""
-    return ("amc", *(name for name in _RIVALS if prune != "channels" or name != "threshold"))
+    other = "threshold" if prune == "channels" else "curvature"
+    return ("amc", *(name for name in _RIVALS if name != other))
 
 
 def search_by(method: str, problem: Problem, evaluations: int, *, kept: Kept, seed: int, watch: Watch) -> Searched:

@@ -23,8 +23,7 @@ from tightwire.compress.prune.gradual import Gradual, Target
 from tightwire.compress.prune.schedules import one_shot
 from tightwire.compress.retrain import Examples, Training, evaluate, train
 from tightwire.compress.search.budget import Budget
-from tightwire.compress.search.build import Built, Wish, build
-from tightwire.compress.search.clip import clip
+from tightwire.compress.search.build import Built, Wish, aimed_at, build
 from tightwire.compress.search.latency import device_name, load_table
 from tightwire.compress.search.policy import Policy, decide, trace
 from tightwire.compress.search.problem import Tried
@@ -119,9 +118,7 @@ class SearchRun:
         if path.exists():
             words = json.loads(path.read_text(encoding="utf-8"))
             if words["digest"] == self._digest([]):
-                problem = built.problem
-                aimed = clip(problem.units, problem.cost, words["target"])
-                return replace(built, problem=replace(problem, clip=aimed), whole=words["whole"])
+                return replace(aimed_at(built, words["target"]), whole=words["whole"])
         self.folder.mkdir(parents=True, exist_ok=True)
         words = {"digest": self._digest([]), "target": float(built.problem.clip.target), "whole": built.whole}
         path.write_text(json.dumps(words), encoding="utf-8")

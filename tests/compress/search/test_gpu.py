@@ -15,6 +15,7 @@ from tightwire.compress.search.amc import Search
 from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Built, Prune, Wish, build
 from tightwire.compress.search.channels import Channels
+from tightwire.compress.search.curvature import foresee
 from tightwire.compress.search.ddpg import Settings
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.problem import best
@@ -42,6 +43,15 @@ def test_errors_are_those_of_the_cpu(name: str, prune: Prune) -> None:
     measure = there.scorer.measure
     one, three = (Measure(measure.model, measure.examples, together, measure.seen_N) for together in (1, 3))
     assert np.allclose(one.errors(versions), three.errors(versions), atol=0.05)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_harm_is_foreseen_as_on_the_cpu(name: str) -> None:
+    here, there = (_built(name, "channels", device) for device in ("cpu", "cuda"))
+    seen_N = examples(512).x_N
+    harms = foresee(here.scorer, seen_N.split(200)), foresee(there.scorer, seen_N.cuda().split(200))  # type: ignore[arg-type]
+    for mine, others in zip(*harms, strict=True):
+        assert np.allclose(mine, others, rtol=0.05, atol=0.01 * mine.max())
 
 
 def test_a_search_runs_there_and_its_network_is_cut() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.compress.search.toys import examples, network
+from tests.compress.search.toys import examples, network, toy
 from tightwire.compress.errors import CompressError
 from tightwire.compress.prune.choose import relative
 from tightwire.compress.search import rivals
@@ -80,26 +82,34 @@ def test_weights_that_are_gone_are_not_kept() -> None:
             assert choice.ratio <= state[unit.name].count_nonzero() / state[unit.name].numel() + 1e-6
 
 
-def test_a_search_begins_with_them_but_not_the_papers() -> None:
-    problem = built("params=0.2").problem
+@pytest.mark.parametrize(("budget", "prune", "alone"), [
+    ("params=0.2", "weights", rivals.threshold), ("flops=0.5", "channels", rivals.curvature),
+])  # fmt: skip
+def test_a_search_begins_with_them_but_not_the_papers(budget: str, prune: Prune, alone: Any) -> None:
+    problem = built(budget, prune).problem
     known = [tuple(uniform_levels(problem).tolist()), *problem.ruled]
     tried = Search(problem, settings=Settings(hidden=16, warmup=5), seed=0).run(len(known) + 2)
     assert [one.levels for one in tried[: len(known)]] == known
     assert Search(problem, settings=PAPER, seed=0).run(1)[0].levels != known[0]
     assert {one.levels for one in rivals.evolution(problem, 20, told=quiet)} >= set(known)
-    assert [one.levels for one in rivals.threshold(problem, 400, told=quiet)] == list(problem.ruled)
-    assert len(rivals.threshold(problem, 1, told=quiet)) == 1
+    assert [one.levels for one in alone(problem, 400, told=quiet)] == list(problem.ruled)
+    assert len(alone(problem, 1, told=quiet)) == 1
 
 
-def test_home_is_the_best_of_them() -> None:
-    made = built("params=0.2")
-    known = [uniform_levels(made.problem), *made.problem.ruled]
-    measured = made.problem.evaluate(np.array(known))
-    assert home(made.problem) == best(measured).levels
-    channels = built("flops=0.5", "channels").problem
-    assert home(channels) == tuple(uniform_levels(channels).tolist()) and not channels.known
+@pytest.mark.parametrize(("budget", "prune"), [("params=0.2", "weights"), ("flops=0.5", "channels")])
+def test_home_is_the_best_of_them(budget: str, prune: Prune) -> None:
+    problem = built(budget, prune).problem
+    measured = problem.evaluate(np.array([uniform_levels(problem), *problem.ruled]))
+    assert home(problem) == best(measured).levels
+    toy_problem, _ = toy(0)
+    assert home(toy_problem) == tuple(uniform_levels(toy_problem).tolist()) and not toy_problem.known
+
+
+def test_rules_for_what_is_not_pruned_are_refused() -> None:
     with pytest.raises(CompressError, match="use --prune weights"):
-        rivals.threshold(channels, 400, told=quiet)
+        rivals.threshold(built("flops=0.5", "channels").problem, 400, told=quiet)
+    with pytest.raises(CompressError, match="use --prune channels"):
+        rivals.curvature(built("params=0.2").problem, 400, told=quiet)
 
 
 def test_a_layer_that_is_large_and_idle_is_pruned_by_one_threshold() -> None:

@@ -3,12 +3,15 @@
 channels   groups → units;   statistics gathered once;   cost: multiply-adds, parameters, bytes, or timed layers
 weights    layers → units;   ranked once;                cost: multiply-adds, parameters, or coded bytes
 joint      weights, with the pattern and the bits of every layer to choose as well
+
+To each belongs a rule, which gives policies that need no search for any target (`rules`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,22 +35,23 @@ from tightwire.compress.search.costs import (
     params_curve,
     weight_cost,
 )
+from tightwire.compress.search.curvature import foresee
 from tightwire.compress.search.groups import Group, find_groups
 from tightwire.compress.search.latency import Table, aim, time_all
 from tightwire.compress.search.layers import Layer, read_layers
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.problem import Problem
 from tightwire.compress.search.reconstruct import Statistics, gather
-from tightwire.compress.search.rules import at_share, by_thresholds
+from tightwire.compress.search.rules import at_share, by_harm, by_thresholds
 from tightwire.compress.search.timing import in_turns_ns
-from tightwire.compress.search.units import Unit
 from tightwire.compress.search.weights import Weights, weight_units
 from tightwire.compress.size import Estimate, Sizer, dense_nbytes
 
 Prune: TypeAlias = Literal["channels", "weights", "joint"]
 Reward: TypeAlias = Literal["error", "flops", "params"]
+Rule: TypeAlias = Callable[[Problem], tuple[tuple[int, ...], ...]]
 PATTERNS, BITS = ("kernel", "vector:4", "fine"), (2, 3, 4, 5)  # the finest last
-_GATHERED, _GATHERED_AT_ONCE = 2000, 200  # samples for least squares
+_GATHERED, _GONE_BACK, _AT_ONCE = 2000, 1000, 200  # samples for least squares, for curvature
 _CALIBRATED, _CALIBRATED_LEAST, _CALIBRATED_NUMBERS = 1000, 64, 1 << 22  # samples for batch norms; numbers in them
 _TIMED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # the smallest policy, the whole network, and some between
 _SMALL = 2e10  # multiply-adds of all samples, below which a GPU has room for several networks at once
@@ -91,9 +95,10 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A problem, who measures it, and its costs by kind."""
+    """A problem, who measures it, and its costs by kind; ``rule`` gives the policies that need no search."""
 
     problem: Problem
+    rule: Rule
     scorer: Channels | Weights
     costs: dict[str, Cost]
     layers: dict[str, Layer]
@@ -119,6 +124,16 @@ def build(
     measure = Measure(model, held, _together(layers, held), seen_for_norms(train))
     make = _channels if wish.prune == "channels" else _weights
     return make(_Parts(model, train, layers, measure, len(held), sizer or Estimate(), table, batch, batch[:1]), wish)
+
+
+def aimed_at(built: Built, target: float) -> Built:
+    """The same with another target."""
+    problem = built.problem
+    return _ruled(replace(built, problem=replace(problem, clip=clip(problem.units, problem.cost, target))))
+
+
+def _ruled(built: Built) -> Built:
+    return replace(built, problem=replace(built.problem, ruled=built.rule(built.problem)))
 
 
 def seen_for_norms(train: Examples) -> Tensor:
@@ -151,6 +166,7 @@ def _channels(parts: _Parts, wish: Wish) -> Built:
     units = channel_units(groups, parts.layers, multiple_of=wish.multiple_of, least=wish.smallest, bits=bits)
     known = gather_from(parts.model, parts.layers, groups, parts.train)
     scorer = Channels(parts.model, parts.layers, groups, units, known, parts.measure)
+    rule = partial(by_harm, harms=foresee(scorer, _seen(parts.train, _GONE_BACK)))
     beside = parameters_beside(parts.model, parts.layers, groups)
     costs = {
         "flops": channel_cost("flops", parts.layers, groups, units, flops_curve),
@@ -163,8 +179,9 @@ def _channels(parts: _Parts, wish: Wish) -> Built:
             "bytes", parts.layers, groups, units, bytes_curve(wish.bits), norm=4.0, fixed=fixed
         )
     if kind == "latency":
-        return _timed(parts, wish, scorer, groups, units, costs)
-    return _built(parts, wish, scorer, costs, kind, _whole_file(parts) if kind == "bytes" else costs[kind].most)
+        return _timed(parts, wish, scorer, costs, rule)
+    whole = _whole_file(parts) if kind == "bytes" else costs[kind].most
+    return _built(parts, wish, scorer, costs, kind, whole, rule)
 
 
 def gather_from(
@@ -172,23 +189,21 @@ def gather_from(
 ) -> dict[str, Statistics]:
     """Statistics of all layers that read channels of groups, from the first training samples."""
     readers = [layers[name] for name in dict.fromkeys(name for group in groups for name in group.readers)]
-    return gather(model, readers, train.x_N[:_GATHERED].split(_GATHERED_AT_ONCE))
+    return gather(model, readers, _seen(train, _GATHERED))
 
 
-def _timed(
-    parts: _Parts,
-    wish: Wish,
-    scorer: Channels,
-    groups: Sequence[Group],
-    units: tuple[Unit, ...],
-    costs: dict[str, Cost],
-) -> Built:
+def _seen(train: Examples, count: int) -> tuple[Tensor, ...]:
+    return torch.split(train.x_N[:count], _AT_ONCE)
+
+
+def _timed(parts: _Parts, wish: Wish, scorer: Channels, costs: dict[str, Cost], rule: Rule) -> Built:
     """Layers timed one by one, and the budget aimed by networks timed as a whole."""
     assert wish.budget is not None
+    units = tuple(scorer.units)
     if parts.table is None or parts.table.batch != wish.batch:
         raise CompressError("a latency budget needs a table of timed layers for its batch; give one (--latency-table)")
     time_all(parts.layers, parts.table, least=wish.smallest)
-    cost = costs["latency"] = channel_cost("latency", parts.layers, groups, units, parts.table.curve)
+    cost = costs["latency"] = channel_cost("latency", parts.layers, scorer.groups, units, parts.table.curve)
     loose = Problem(units, clip(units, cost, cost.most), scorer)
     level_ST = np.array([at_share(loose, share) for share in _TIMED_SHARES])
     sums = [float(total) for total in cost.total(level_ST)]
@@ -201,7 +216,7 @@ def _timed(
         )
     aimed = max(np.floor(aim(target, sums, measured)), cost.least)
     problem = Problem(units, clip(units, cost, aimed), scorer, _price(wish, costs), parts.samples)
-    return Built(problem, scorer, costs, parts.layers, measured[-1], parts.batch)
+    return _ruled(Built(problem, rule, scorer, costs, parts.layers, measured[-1], parts.batch))
 
 
 def _weights(parts: _Parts, wish: Wish) -> Built:
@@ -224,9 +239,8 @@ def _weights(parts: _Parts, wish: Wish) -> Built:
         "flops": float(sum(layer.macs for layer in layers)), "bytes": _whole_file(parts),
         "params": float(others + sum(layer.module.weight.numel() for layer in layers)),
     }  # fmt: skip
-    built = _built(parts, wish, scorer, costs, kind, whole[kind])
-    ruled = by_thresholds(built.problem, prunable(parts.model))
-    return replace(built, problem=replace(built.problem, ruled=ruled))
+    rule = partial(by_thresholds, weights=prunable(parts.model))
+    return _built(parts, wish, scorer, costs, kind, whole[kind], rule)
 
 
 def _whole_file(parts: _Parts) -> float:
@@ -234,14 +248,13 @@ def _whole_file(parts: _Parts) -> float:
 
 
 def _built(
-    parts: _Parts, wish: Wish, scorer: Channels | Weights, costs: dict[str, Cost], kind: str, whole: float
+    parts: _Parts, wish: Wish, scorer: Channels | Weights, costs: dict[str, Cost], kind: str, whole: float, rule: Rule
 ) -> Built:
     """``whole`` is what the network costs with all its weights, also those that were pruned before."""
     units, cost = tuple(scorer.units), costs[kind]
     target = wish.budget.target(whole) if wish.budget is not None else cost.most
-    with torch.no_grad():
-        problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs), parts.samples)
-    return Built(problem, scorer, costs, parts.layers, whole, parts.batch)
+    problem = Problem(units, clip(units, cost, target), scorer, _price(wish, costs), parts.samples)
+    return _ruled(Built(problem, rule, scorer, costs, parts.layers, whole, parts.batch))
 
 
 def _price(wish: Wish, costs: dict[str, Cost]) -> Cost | None:

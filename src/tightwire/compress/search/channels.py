@@ -86,17 +86,36 @@ class Channels:
         """The share of wrong answers of each policy."""
         return self.measure.errors([self.version([int(level) for level in row]) for row in level_BT])
 
+    @property
+    def readers(self) -> Sequence[str]:
+        """The layers that read channels of any group."""
+        return tuple(self._reads)
+
     def version(self, levels: Sequence[int]) -> dict[str, Tensor]:
         """The tensors of a policy, nothing cut yet."""
         made: dict[str, Tensor] = {}
-        for name, reads in self._reads.items():
-            key = name, tuple(levels[u] for u, _ in reads)
-            if key not in self._refitted:
-                if len(self._refitted) >= _MOST_REMEMBERED:
-                    self._refitted.clear()
-                self._refitted[key] = self._refit(name, levels)
-            made |= self._refitted[key]
+        for name in self._reads:
+            made |= self._fitted(name, levels)
         return made
+
+    def alone(self, u: int, level: int) -> dict[str, Version]:
+        """The tensors of each layer that reads unit ``u``, all other units whole."""
+        levels = [len(unit.choices) - 1 for unit in self.units]
+        levels[u] = level
+        return {
+            name: self._fitted(name, levels)
+            for name, reads in self._reads.items()
+            if any(unit == u for unit, _ in reads)
+        }
+
+    def _fitted(self, name: str, levels: Sequence[int]) -> Version:
+        """The tensors of one layer, remembered."""
+        key = name, tuple(levels[u] for u, _ in self._reads[name])
+        if key not in self._refitted:
+            if len(self._refitted) >= _MOST_REMEMBERED:
+                self._refitted.clear()
+            self._refitted[key] = self._refit(name, levels)
+        return self._refitted[key]
 
     def kept(self, levels: Sequence[int], *, multiple_of: int = 1) -> dict[str, NDArray[np.intp]]:
         """The channels that stay, by the name of their group."""

@@ -9,6 +9,7 @@ He, Zhang, Sun: Channel Pruning for Accelerating Very Deep Neural Networks. ICCV
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,16 +29,28 @@ _MOST_COLUMNS = 6000  # beyond, columns are only zeroed: the statistics would no
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """G of one layer, D×D: D = columns × area, and one more for a bias; and W as it was, rows × D."""
+    """G of one layer, D×D: D = columns × area, and one more for a bias; and W as it was, outputs × D.
+
+    ``rows`` is how many x there were.
+    """
 
     gram_DD: Tensor  # noqa: N815
     weight_OD: Tensor  # noqa: N815
     columns: int
+    rows: int
 
     def energy(self) -> Tensor:
         """The root of the sum of squares of each input channel."""
         width = self.weight_OD.shape[1] // self.columns * self.columns
         return self.gram_DD.diagonal()[:width].reshape(self.columns, -1).sum(1).clamp(min=0).sqrt()
+
+    def matrix(self, version: Mapping[str, Tensor], name: str) -> Tensor:
+        """W of another version of the layer, shaped as W here; a bias that it does not have is as it was."""
+        weight_OD = version[f"{name}.weight"].flatten(1)
+        if weight_OD.shape == self.weight_OD.shape:
+            return weight_OD
+        bias = version.get(f"{name}.bias", self.weight_OD[:, -1])
+        return torch.cat([weight_OD, bias[:, None]], 1)
 
 
 @torch.no_grad()
@@ -45,8 +58,9 @@ def gather(model: nn.Module, layers: Sequence[Layer], batches: Sequence[Tensor])
     """The statistics of all these layers, from forward passes over some batches. Grouped layers have none."""
     wanted = [layer for layer in layers if layer.groups == 1 and layer.shape.c * layer.area <= _MOST_COLUMNS]
     grams: dict[str, Tensor] = {}
+    counts: Counter[str] = Counter()
     random = torch.Generator().manual_seed(0)
-    hooks = [layer.module.register_forward_hook(_add_to(grams, layer, random)) for layer in wanted]
+    hooks = [layer.module.register_forward_hook(_add_to(grams, counts, layer, random)) for layer in wanted]
     was_training = model.training
     try:
         model.eval()
@@ -56,14 +70,18 @@ def gather(model: nn.Module, layers: Sequence[Layer], batches: Sequence[Tensor])
         model.train(was_training)
         for hook in hooks:
             hook.remove()
-    return {layer.name: Statistics(grams[layer.name], _matrix(layer.module), layer.shape.c) for layer in wanted}
+    return {
+        layer.name: Statistics(grams[layer.name], _matrix(layer.module), layer.shape.c, counts[layer.name])
+        for layer in wanted
+    }
 
 
-def _add_to(grams: dict[str, Tensor], layer: Layer, random: torch.Generator) -> Any:
+def _add_to(grams: dict[str, Tensor], counts: Counter[str], layer: Layer, random: torch.Generator) -> Any:
     def add(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> None:
         rows = _rows(layer.module, args[0], random).float()
         gram = rows.T @ rows
         grams[layer.name] = grams[layer.name] + gram if layer.name in grams else gram
+        counts[layer.name] += len(rows)
 
     return add
 

@@ -2,6 +2,7 @@
 
     uniform       every unit keeps the same share: the largest that fits
     threshold     of single weights all that are larger than one threshold, or one of LAMP's scores (`rules`)
+    curvature     of channels those of which the least harm is foreseen, with none measured (`rules`)
     sensitivity   each unit alone at several levels (Han et al. 2015, figure 6), then the exact knapsack over the scan
     evolution     the better half of a population, crossed and mutated (compare Real et al., AAAI 2019)
 
@@ -17,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightwire.compress.errors import CompressError
-from tightwire.compress.search.cost import Floats, Levels
-from tightwire.compress.search.knapsack import knapsack
+from tightwire.compress.search.cost import Floats
 from tightwire.compress.search.problem import Problem, Tried, best
-from tightwire.compress.search.rules import uniform_levels
+from tightwire.compress.search.rules import least_harm, uniform_levels
 
 Told: TypeAlias = Callable[[int, Tried], None]
-_PASSES = 6  # of the knapsack, where the price of a unit depends on its neighbours
 
 
 def uniform(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
@@ -35,8 +34,23 @@ def uniform(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) ->
 
 def threshold(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
     """One threshold for all layers, by magnitude or by LAMP: no more evaluations than there are such policies."""
-    if not problem.ruled:
+    if _of_channels(problem) or not problem.ruled:
         raise CompressError("one threshold for all layers is for single weights; use --prune weights or another method")
+    return _ruled(problem, evaluations, told)
+
+
+def curvature(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:
+    """The least harm that is foreseen from curvature: no more evaluations than there are such policies."""
+    if not _of_channels(problem):
+        raise CompressError("harm is foreseen of channels that go; use --prune channels or another method")
+    return _ruled(problem, evaluations, told)
+
+
+def _of_channels(problem: Problem) -> bool:
+    return problem.units[0].choices[0].pattern == "channels"
+
+
+def _ruled(problem: Problem, evaluations: int, told: Told) -> list[Tried]:
     tried = problem.evaluate(np.array(problem.ruled, np.intp)[:evaluations])
     for number, one in enumerate(tried):
         told(number + 1, one)
@@ -63,7 +77,7 @@ def sensitivity(problem: Problem, evaluations: int, *, told: Told, seed: int = 0
     errors = iter(measured)
     harms = [_between(len(unit.choices), some, [max(next(errors).error - whole, 0.0) for _ in some])
              for unit, some in zip(problem.units, scanned, strict=True)]  # fmt: skip
-    tried = problem.evaluate(_knapsack(problem, harms)[None])
+    tried = problem.evaluate(least_harm(problem, harms)[None])
     told(len(measured) + 1, tried[0])
     return tried
 
@@ -71,26 +85,6 @@ def sensitivity(problem: Problem, evaluations: int, *, told: Told, seed: int = 0
 def _between(choices: int, scanned: NDArray[np.intp], harm: Sequence[float]) -> Floats:
     """Harms of all choices, those between scanned ones by a line."""
     return np.asarray(np.interp(np.arange(choices), scanned, np.array(harm)), np.float64)
-
-
-def _knapsack(problem: Problem, harms: Sequence[Floats]) -> Levels:
-    """Exact where every unit has its own price; else prices are taken at the last policy, and again until it stays.
-
-    The result is clipped: what it costs is counted exactly, whatever the prices said.
-    """
-    cost = problem.cost
-    now_T = uniform_levels(problem)
-    found: list[Levels] = []
-    for _ in range(_PASSES if cost.terms else 1):
-        around = [cost.around(now_T[None], t)[0] for t in range(len(problem.units))]
-        total = float(cost.total(now_T[None])[0])
-        prices = [row - row[now_T[t]] for t, row in enumerate(around)]
-        lowest = [float(row.min()) for row in prices]
-        room = problem.clip.target - total - sum(lowest)
-        chosen = knapsack([row - low for row, low in zip(prices, lowest, strict=True)], harms, max(room, 0.0))
-        now_T = problem.clip.walk(np.array(chosen, np.intp)[None])[0]
-        found.append(now_T)
-    return min(found, key=lambda policy: sum(float(harm[c]) for harm, c in zip(harms, policy, strict=True)))
 
 
 def evolution(problem: Problem, evaluations: int, *, told: Told, seed: int = 0) -> list[Tried]:

@@ -1,10 +1,11 @@
-"""Policies that need no search, within the budget: the same share everywhere, or one threshold for all layers.
+"""Policies that need no search, within the budget: the same share everywhere, one threshold, or the least harm.
 
     uniform     every unit the same share
     magnitude   a layer keeps |w| ≥ τ: what is small goes, wherever it is
     LAMP        a layer keeps score(w) ≥ τ: a weight's square over the sum of all squares not smaller in its layer
                 Lee, Park, Mo, Ahn, Shin: Layer-adaptive Sparsity for the Magnitude-based Pruning. ICLR 2021,
                 arXiv 2010.07611
+    curvature   channels: Σ harm or Σ harm² as small as can be, harm as foreseen (`curvature`); the second spreads it
 
 A search begins with them, and must have a reason to end elsewhere (`settle`).
 """
@@ -19,11 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tightwire.compress.prune.choose import relative
-from tightwire.compress.search.cost import Levels
+from tightwire.compress.search.cost import Floats, Levels
+from tightwire.compress.search.knapsack import knapsack
 from tightwire.compress.search.problem import Problem, best
 from tightwire.compress.search.units import Unit
 
 _HALVINGS = 30
+_PASSES = 6  # of the knapsack, where the price of a unit depends on its neighbours
 _TINY = np.float32(1e-30)  # what is zero already is not kept
 
 
@@ -65,6 +68,35 @@ def _largest_share(problem: Problem) -> float:
         fits = problem.cost.total(at_share(problem, middle)[None])[0] <= problem.clip.target
         low, high = (middle, high) if fits else (low, middle)
     return low
+
+
+def by_harm(problem: Problem, harms: Sequence[Floats]) -> tuple[tuple[int, ...], ...]:
+    """The policies of least harm, and of least harm squared."""
+    if not harms:
+        return ()
+    found = [least_harm(problem, [harm**power for harm in harms]) for power in (1, 2)]
+    return tuple(dict.fromkeys(tuple(levels.tolist()) for levels in found))
+
+
+def least_harm(problem: Problem, harms: Sequence[Floats]) -> Levels:
+    """The least sum of harms within the budget; ``harms`` has a number for each choice of each unit.
+
+    Exact where every unit has its own price; else prices are taken at the last policy, and again until it stays. The
+    result is clipped: what it costs is counted exactly, whatever the prices said.
+    """
+    cost = problem.cost
+    now_T = uniform_levels(problem)
+    found: list[Levels] = []
+    for _ in range(_PASSES if cost.terms else 1):
+        around = [cost.around(now_T[None], t)[0] for t in range(len(problem.units))]
+        total = float(cost.total(now_T[None])[0])
+        prices = [row - row[now_T[t]] for t, row in enumerate(around)]
+        lowest = [float(row.min()) for row in prices]
+        room = problem.clip.target - total - sum(lowest)
+        chosen = knapsack([row - low for row, low in zip(prices, lowest, strict=True)], harms, max(room, 0.0))
+        now_T = problem.clip.walk(np.array(chosen, np.intp)[None])[0]
+        found.append(now_T)
+    return min(found, key=lambda policy: sum(float(harm[c]) for harm, c in zip(harms, policy, strict=True)))
 
 
 @torch.no_grad()

@@ -4,10 +4,11 @@
     tied   = {p : error(p) ≤ e + chance}
     taken  = the tied one nearest to home, by Σ (log share − log share at home)²
 
-Home is the best policy that needs no search: uniform, or for single weights one threshold for all layers (`rules`). Of
-hundreds of policies that are measured on a few thousand samples, the best is best partly by luck on these very samples,
-and after fine-tuning none of that luck is left. What home is not worse than by more than chance says nothing for
-leaving it; nor is it a reason to keep a tenth, where half was asked for, that none of a few hundred samples is wrong.
+Home is the best policy that needs no search: uniform, one threshold for single weights, or for channels the least harm
+that is foreseen (`rules`). Of hundreds of policies that are measured on a few thousand samples, the best is best partly
+by luck on these very samples, and after fine-tuning none of that luck is left. What home is not worse than by more than
+chance says nothing for leaving it; nor is it a reason to keep a tenth, where half was asked for, that none of a few
+hundred samples is wrong.
 Breiman, Friedman, Olshen, Stone: Classification and Regression Trees. 1984, section 3.4.3, take the simplest tree
 within one standard error for the same reason.
 
