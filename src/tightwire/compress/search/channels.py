@@ -25,10 +25,10 @@ from tightwire.compress.search.groups import Group, cut_
 from tightwire.compress.search.layers import Layer
 from tightwire.compress.search.measure import Measure, Version
 from tightwire.compress.search.reconstruct import Statistics, refit
+from tightwire.compress.search.remembered import Remembered
 from tightwire.compress.search.units import Choice, Unit
 
 _MOST_CHOICES = 32
-_MOST_REMEMBERED = 4000  # refitted layers
 
 
 def channel_units(
@@ -71,7 +71,7 @@ class Channels:
     units: Sequence[Unit]
     known: Mapping[str, Statistics]
     measure: Measure
-    _refitted: dict[tuple[str, tuple[int, ...]], Version] = field(default_factory=dict)
+    _refitted: Remembered = field(default_factory=Remembered)
 
     def __post_init__(self) -> None:
         """Rank the channels of every group."""
@@ -111,11 +111,7 @@ class Channels:
     def _fitted(self, name: str, levels: Sequence[int]) -> Version:
         """The tensors of one layer, remembered."""
         key = name, tuple(levels[u] for u, _ in self._reads[name])
-        if key not in self._refitted:
-            if len(self._refitted) >= _MOST_REMEMBERED:
-                self._refitted.clear()
-            self._refitted[key] = self._refit(name, levels)
-        return self._refitted[key]
+        return self._refitted.get(key, lambda: self._refit(name, levels))
 
     def kept(self, levels: Sequence[int], *, multiple_of: int = 1) -> dict[str, NDArray[np.intp]]:
         """The channels that stay, by the name of their group."""
@@ -141,7 +137,7 @@ class Channels:
         side = group.width // group.parts
         return np.concatenate([local + part * side for part in range(group.parts)])
 
-    def _refit(self, name: str, levels: Sequence[int]) -> Version:
+    def _refit(self, name: str, levels: Sequence[int]) -> dict[str, Tensor]:
         gone = np.zeros(self.layers[name].shape.c, bool)
         for u, columns in self._reads[name]:
             gone[columns.ravel()] = True

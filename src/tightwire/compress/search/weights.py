@@ -19,11 +19,10 @@ from tightwire.compress.prune.masks import prunable
 from tightwire.compress.search.cost import Levels
 from tightwire.compress.search.layers import Layer
 from tightwire.compress.search.measure import Measure
+from tightwire.compress.search.remembered import Remembered
 from tightwire.compress.search.units import Choice, Unit, grid
 from tightwire.compress.share.tensors import share
 from tightwire.compress.shared_weights import SharedWeights
-
-_REMEMBERED_NBYTES = {"cpu": 1 << 29, "cuda": 1 << 33}
 
 
 def densities(count: int, least: float, most: float = 1.0) -> list[float]:
@@ -85,8 +84,7 @@ class Weights:
     units: Sequence[Unit]
     measure: Measure
     _ranked: dict[tuple[int, str], _Ranked] = field(default_factory=dict)
-    _made: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-    _nbytes: int = 0
+    _made: Remembered = field(default_factory=Remembered)
 
     def __post_init__(self) -> None:
         """Hold on to the weights as they are."""
@@ -103,15 +101,8 @@ class Weights:
 
     def tensor(self, u: int, level: int) -> Tensor:
         """A layer's weight as one of its choices has it; remembered while there is room."""
-        key = u, level
-        if key not in self._made:
-            made = self._make(u, self.units[u].choices[level])
-            self._nbytes += made.numel() * made.element_size()
-            if self._nbytes > _REMEMBERED_NBYTES.get(made.device.type, 1 << 29):
-                self._made.clear()
-                self._nbytes = made.numel() * made.element_size()
-            self._made[key] = made
-        return self._made[key]
+        unit = self.units[u]
+        return self._made.get((u, level), lambda: {unit.name: self._make(u, unit.choices[level])})[unit.name]
 
     def shared(self, u: int, level: int) -> SharedWeights:
         """The same as codes and centroids."""
