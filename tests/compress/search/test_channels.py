@@ -19,6 +19,7 @@ from tightwire.compress.search.groups import find_groups
 from tightwire.compress.search.layers import read_layers
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.reconstruct import gather, refit
+from tightwire.compress.search.seen import Seen
 from tightwire.compress.search.weights import Weights
 from tightwire.models import make
 
@@ -86,7 +87,7 @@ def test_least_squares_is_closer_to_what_the_network_said(name: str) -> None:
     made = build(model, seen, held, Wish(parse_budget("flops=1")))
     scorer = made.scorer
     assert isinstance(scorer, Channels)
-    plain = Channels(model, scorer.layers, scorer.groups, scorer.units, {}, scorer.measure)
+    plain = Channels(model, scorer.layers, scorer.groups, scorer.units, Seen(), scorer.measure)
     whole = made.problem.cost.dearest
     with torch.no_grad():
         right = model(held.x_N)

@@ -17,8 +17,10 @@ from tightwire.compress.retrain import Examples
 from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Built, Wish, aimed_at, build
 from tightwire.compress.search.channels import Channels
-from tightwire.compress.search.curvature import foresee, slopes
+from tightwire.compress.search.curvature import foresee
+from tightwire.compress.search.layers import read_layers
 from tightwire.compress.search.rules import by_harm, least_harm
+from tightwire.compress.search.slopes import slopes
 
 
 def built(model: nn.Module, held: Examples, budget: str = "flops=0.5") -> Built:
@@ -42,7 +44,7 @@ def linear(first: nn.Module, *rest: nn.Module) -> tuple[nn.Module, Examples]:
 def test_in_a_linear_network_it_is_how_far_the_logits_move(bias: bool) -> None:
     model, held = linear(nn.Flatten(), nn.Linear(768, 24, bias=bias), nn.Linear(24, 10, bias=bias))
     scorer = channels(built(model, held))
-    (harm,) = foresee(scorer, held.x_N.split(200))
+    (harm,) = foresee(scorer)
     for level in (0, len(harm) // 2):
         with torch.no_grad():
             pruned = torch.func.functional_call(model, scorer.version([level]), (held.x_N,))
@@ -58,7 +60,7 @@ def test_positions_of_a_convolution_add_up() -> None:
         nn.Conv2d(3, 12, 8, 8, bias=False), nn.Conv2d(12, 6, 1, bias=False), nn.Flatten(), nn.Linear(24, 10)
     )
     scorer = channels(built(model, held))
-    harm = foresee(scorer, held.x_N.split(200))[0]
+    harm = foresee(scorer)[0]
     whole = [len(unit.choices) - 1 for unit in scorer.units]
     with torch.no_grad():
         pruned = torch.func.functional_call(model, scorer.version([0, *whole[1:]]), (held.x_N,))
@@ -71,9 +73,7 @@ def test_positions_of_a_convolution_add_up() -> None:
 def test_every_network_has_it_and_more_kept_is_never_more_harm(name: str) -> None:
     model, held = network(name), examples()
     made = built(model, held)
-    model.train()
-    harms = foresee(channels(made), held.x_N.split(32))
-    assert model.training and all(parameter.grad is None for parameter in model.parameters())
+    harms = foresee(channels(made))
     assert [len(harm) for harm in harms] == [len(unit.choices) for unit in made.problem.units]
     for harm in harms:
         assert harm[0] > 0 and harm[-1] == 0 and bool(np.isfinite(harm).all()) and bool((np.diff(harm) <= 0).all())
@@ -90,7 +90,7 @@ def test_groups_of_a_grouped_convolution_are_told_apart() -> None:
         ).eval()
         with torch.no_grad():
             model[0].weight[2:].mul_(scale)
-        harms.append(foresee(channels(built(model, examples(), "flops=0.9")), examples().x_N.split(32))[0][0])
+        harms.append(foresee(channels(built(model, examples(), "flops=0.9")))[0][0])
     assert harms[1] > 20 * harms[0]
 
 
@@ -143,6 +143,13 @@ def test_a_layer_that_moves_no_logit_does_no_harm() -> None:
 
     made = built(Beside().eval(), examples())
     scorer = channels(made)
-    found = slopes(scorer.model, [scorer.layers[name] for name in scorer.readers], examples().x_N.split(32))
-    assert "b" in found and "unheard" not in found
-    assert foresee(scorer, examples().x_N.split(32))[0][0] > 0
+    assert "b" in scorer.seen.slope and "unheard" not in scorer.seen.slope
+    assert foresee(scorer)[0][0] > 0
+
+
+def test_looking_changes_nothing() -> None:
+    model = network("residual").train()
+    made = built(network("residual"), examples())
+    found = slopes(model, list(read_layers(model, made.example).values()), examples().x_N.split(32))
+    assert set(found) == set(made.layers) and model.training
+    assert all(parameter.grad is None for parameter in model.parameters())

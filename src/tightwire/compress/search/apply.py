@@ -12,12 +12,13 @@ from tightwire.compress.errors import CompressError
 from tightwire.compress.plan import Plan
 from tightwire.compress.retrain import Examples
 from tightwire.compress.search.budget import parse_budget
-from tightwire.compress.search.build import gather_from, seen_for_norms
+from tightwire.compress.search.build import seen_for_norms
 from tightwire.compress.search.channels import Channels
 from tightwire.compress.search.groups import find_groups
 from tightwire.compress.search.layers import read_layers
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.policy import Policy
+from tightwire.compress.search.seen import Seen, look
 from tightwire.compress.search.units import Choice, Unit
 
 
@@ -56,10 +57,10 @@ def cut_by(policy: Policy, model: nn.Module, example: Tensor, train: Examples | 
             raise CompressError(f"{group.name} has {group.width} channels; the policy keeps {row.kept} of {row.of}")
         choice = Choice(row.ratio, row.kept, "channels")
         units.append(Unit(group.name, layers[group.name].shape, group.width, (1,), (choice,)))
-    known = gather_from(model, layers, groups, train) if train is not None else {}
+    seen = look(model, layers, groups, train) if train is not None else Seen()
     held = train if train is not None else Examples(example, example.new_zeros(len(example)).long())
     measure = Measure(model, held, seen_N=seen_for_norms(train) if train is not None else None)
-    return Channels(model, layers, groups, units, known, measure).cut([0] * len(units), example)
+    return Channels(model, layers, groups, units, seen, measure).cut([0] * len(units), example)
 
 
 def _same(asked: Sequence[str], found: Sequence[str]) -> None:

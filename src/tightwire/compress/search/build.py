@@ -9,7 +9,7 @@ To each belongs a rule, which gives policies that need no search for any target 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -36,13 +36,13 @@ from tightwire.compress.search.costs import (
     weight_cost,
 )
 from tightwire.compress.search.curvature import foresee
-from tightwire.compress.search.groups import Group, find_groups
+from tightwire.compress.search.groups import find_groups
 from tightwire.compress.search.latency import Table, aim, time_all
 from tightwire.compress.search.layers import Layer, read_layers
 from tightwire.compress.search.measure import Measure
 from tightwire.compress.search.problem import Problem
-from tightwire.compress.search.reconstruct import Statistics, gather
 from tightwire.compress.search.rules import at_share, by_harm, by_thresholds
+from tightwire.compress.search.seen import look
 from tightwire.compress.search.timing import in_turns_ns
 from tightwire.compress.search.weights import Weights, weight_units
 from tightwire.compress.size import Estimate, Sizer, dense_nbytes
@@ -51,7 +51,6 @@ Prune: TypeAlias = Literal["channels", "weights", "joint"]
 Reward: TypeAlias = Literal["error", "flops", "params"]
 Rule: TypeAlias = Callable[[Problem], tuple[tuple[int, ...], ...]]
 PATTERNS, BITS = ("kernel", "vector:4", "fine"), (2, 3, 4, 5)  # the finest last
-_GATHERED, _GONE_BACK, _AT_ONCE = 2000, 1000, 200  # samples for least squares, for curvature
 _CALIBRATED, _CALIBRATED_LEAST, _CALIBRATED_NUMBERS = 1000, 64, 1 << 22  # samples for batch norms; numbers in them
 _TIMED_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # the smallest policy, the whole network, and some between
 _SMALL = 2e10  # multiply-adds of all samples, below which a GPU has room for several networks at once
@@ -164,9 +163,9 @@ def _channels(parts: _Parts, wish: Wish) -> Built:
     groups = find_groups(parts.model, parts.layers, parts.example)
     bits = wish.bits if wish.budget is not None and wish.budget.kind == "bytes" else None
     units = channel_units(groups, parts.layers, multiple_of=wish.multiple_of, least=wish.smallest, bits=bits)
-    known = gather_from(parts.model, parts.layers, groups, parts.train)
-    scorer = Channels(parts.model, parts.layers, groups, units, known, parts.measure)
-    rule = partial(by_harm, harms=foresee(scorer, _seen(parts.train, _GONE_BACK)))
+    seen = look(parts.model, parts.layers, groups, parts.train)
+    scorer = Channels(parts.model, parts.layers, groups, units, seen, parts.measure)
+    rule = partial(by_harm, harms=foresee(scorer))
     beside = parameters_beside(parts.model, parts.layers, groups)
     costs = {
         "flops": channel_cost("flops", parts.layers, groups, units, flops_curve),
@@ -182,18 +181,6 @@ def _channels(parts: _Parts, wish: Wish) -> Built:
         return _timed(parts, wish, scorer, costs, rule)
     whole = _whole_file(parts) if kind == "bytes" else costs[kind].most
     return _built(parts, wish, scorer, costs, kind, whole, rule)
-
-
-def gather_from(
-    model: nn.Module, layers: dict[str, Layer], groups: Sequence[Group], train: Examples
-) -> dict[str, Statistics]:
-    """Statistics of all layers that read channels of groups, from the first training samples."""
-    readers = [layers[name] for name in dict.fromkeys(name for group in groups for name in group.readers)]
-    return gather(model, readers, _seen(train, _GATHERED))
-
-
-def _seen(train: Examples, count: int) -> tuple[Tensor, ...]:
-    return torch.split(train.x_N[:count], _AT_ONCE)
 
 
 def _timed(parts: _Parts, wish: Wish, scorer: Channels, costs: dict[str, Cost], rule: Rule) -> Built:

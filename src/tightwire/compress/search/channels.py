@@ -1,11 +1,8 @@
 """Channel pruning: units are groups of channels; what is left is refitted by least squares.
 
-    rank      Σ over readers |column| · rms(input)          the least goes first
-    measure   readers' columns refitted (`reconstruct`), the others zero: the same answers as the network that is cut
-    cut       the same weights, with the channels taken out of every layer
-
-Ranking by weight times input: Han et al. rank by weights alone, as AMC does; inputs are known here anyway (compare Sun,
-Liu, Bair, Kolter: A Simple and Effective Pruning Approach for Large Language Models. ICLR 2024, arXiv 2306.11695).
+rank      what harms least goes first (`ranking`)
+measure   readers' columns refitted (`reconstruct`), the others zero: the same answers as the network that is cut
+cut       the same weights, with the channels taken out of every layer
 """
 
 from __future__ import annotations
@@ -24,8 +21,10 @@ from tightwire.compress.search.cost import Levels
 from tightwire.compress.search.groups import Group, cut_
 from tightwire.compress.search.layers import Layer
 from tightwire.compress.search.measure import Measure, Version
-from tightwire.compress.search.reconstruct import Statistics, refit
+from tightwire.compress.search.ranking import rank
+from tightwire.compress.search.reconstruct import refit
 from tightwire.compress.search.remembered import Remembered
+from tightwire.compress.search.seen import Seen
 from tightwire.compress.search.units import Choice, Unit
 
 _MOST_CHOICES = 32
@@ -69,13 +68,13 @@ class Channels:
     layers: Mapping[str, Layer]
     groups: Sequence[Group]
     units: Sequence[Unit]
-    known: Mapping[str, Statistics]
+    seen: Seen
     measure: Measure
     _refitted: Remembered = field(default_factory=Remembered)
 
     def __post_init__(self) -> None:
         """Rank the channels of every group."""
-        self._order = [self._rank(group) for group in self.groups]
+        self._order = [rank(group, self.layers, self.seen) for group in self.groups]
         self._reads = {
             name: [(u, group.readers[name]) for u, group in enumerate(self.groups) if name in group.readers]
             for name in self.layers
@@ -142,20 +141,4 @@ class Channels:
         for u, columns in self._reads[name]:
             gone[columns.ravel()] = True
             gone[columns[self._kept(u, levels[u])].ravel()] = False
-        return refit(self.layers[name], np.flatnonzero(~gone), self.known)
-
-    @torch.no_grad()
-    def _rank(self, group: Group) -> NDArray[np.intp]:
-        """The channels of one part, the most important first."""
-        score = np.zeros(group.width)
-        for name, columns in group.readers.items():
-            layer = self.layers[name]
-            weight = layer.module.weight.detach()
-            strength = weight.abs().reshape(*weight.shape[:2], -1).sum((0, 2))
-            if name in self.known:
-                strength = strength * self.known[name].energy()
-            flat = strength.cpu().double().numpy()
-            score += flat[columns % len(flat)].sum(1) / max(float(flat.sum()), 1e-30)
-        by_part = score.reshape(group.parts, -1).sum(0)
-        order: NDArray[np.intp] = np.argsort(-by_part, kind="stable")
-        return order
+        return refit(self.layers[name], np.flatnonzero(~gone), self.seen.known)

@@ -36,13 +36,12 @@ class Statistics:
 
     gram_DD: Tensor  # noqa: N815
     weight_OD: Tensor  # noqa: N815
-    columns: int
     rows: int
 
-    def energy(self) -> Tensor:
-        """The root of the sum of squares of each input channel."""
-        width = self.weight_OD.shape[1] // self.columns * self.columns
-        return self.gram_DD.diagonal()[:width].reshape(self.columns, -1).sum(1).clamp(min=0).sqrt()
+    @property
+    def mean_DD(self) -> Tensor:  # noqa: N802
+        """E[x·xᵀ]."""
+        return self.gram_DD / self.rows
 
     def matrix(self, version: Mapping[str, Tensor], name: str) -> Tensor:
         """W of another version of the layer, shaped as W here; a bias that it does not have is as it was."""
@@ -70,10 +69,7 @@ def gather(model: nn.Module, layers: Sequence[Layer], batches: Sequence[Tensor])
         model.train(was_training)
         for hook in hooks:
             hook.remove()
-    return {
-        layer.name: Statistics(grams[layer.name], _matrix(layer.module), layer.shape.c, counts[layer.name])
-        for layer in wanted
-    }
+    return {layer.name: Statistics(grams[layer.name], _matrix(layer.module), counts[layer.name]) for layer in wanted}
 
 
 def _add_to(grams: dict[str, Tensor], counts: Counter[str], layer: Layer, random: torch.Generator) -> Any:
