@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,20 @@ from tightwire.engines.search_methods import Watch
 
 @contextmanager
 def live(out: Console) -> Iterator[Watch]:
-    """A line for each method while it searches."""
+    """What is gathered before it searches, then a line for each method while it does."""
     numbers = "reward {task.fields[last]:.4f}  best {task.fields[best]}  budget {task.fields[used]:.1%}"
     begun: dict[str, TaskID] = {}
     best: dict[str, float] = {}
-    with lines(out, TextColumn(numbers)) as progress:
+    looking, progress = out.status("looking at the network: layers are ranked"), lines(out, TextColumn(numbers))
+    with ExitStack() as ending:
+        if out.is_terminal:
+            looking.start()
+        ending.callback(looking.stop)
+        ending.callback(progress.stop)
 
         def watch(method: str, done: int, total: int, tried: Tried, used: float) -> None:
+            looking.stop()
+            progress.start()
             reward = tried.reward + 0.0  # never -0
             if used <= 1:  # a scan of single layers goes beyond the budget
                 best[method] = max(best.get(method, reward), reward)
