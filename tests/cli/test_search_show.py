@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,9 @@ def test_it_says_that_it_looks_until_it_searches(watched: bool) -> None:
     heard = io.StringIO()
     out = Console(file=heard, force_terminal=watched, width=120)
     with live(out) as watch:
+        until = time.monotonic() + 5 * watched
+        while "looking" not in heard.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)  # it is drawn by a thread
         before = heard.getvalue()
         watch("amc", 1, 5, Tried((0, 1), 0.1, 10.0, -0.1), 0.5)
         watch("uniform", 1, 5, Tried((0, 1), 0.2, 10.0, -0.2), 0.5)
