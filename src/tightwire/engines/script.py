@@ -184,7 +184,7 @@ class _Worker:
     def _heard(self, loss: Tensor | None) -> Literal["stop", "lost"] | None:
         """Whether somebody wants to stop, or has weights that are not finite, which no step and no mean ever mends.
 
-        Workers that run apart need not ask: a server refuses what is not finite.
+        Workers that run apart are not asked: a server refuses what is not finite; who shares memory waits for nobody.
         """
         wanted = stop_file(self._config.path).exists()
         if not self._wire.lockstep:

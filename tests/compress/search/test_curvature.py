@@ -18,8 +18,10 @@ from tightwire.compress.search.budget import parse_budget
 from tightwire.compress.search.build import Built, Wish, aimed_at, build
 from tightwire.compress.search.channels import Channels
 from tightwire.compress.search.curvature import foresee
+from tightwire.compress.search.groups import find_groups
 from tightwire.compress.search.layers import read_layers
 from tightwire.compress.search.rules import by_harm, least_harm
+from tightwire.compress.search.seen import look
 from tightwire.compress.search.slopes import slopes
 
 
@@ -153,3 +155,33 @@ def test_looking_changes_nothing() -> None:
     found = slopes(model, list(read_layers(model, made.example).values()), examples().x_N.split(32))
     assert set(found) == set(made.layers) and model.training
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+class Words(nn.Module):
+    """Inputs are numbers of words, which have no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.a, self.b = nn.Embedding(20, 8), nn.Linear(8, 12), nn.Linear(12, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.b(torch.relu(self.a(self.words(x).mean(1))))
+        return out
+
+
+def test_inputs_may_be_words() -> None:
+    torch.manual_seed(0)
+    model = Words().eval()
+    made = built(model, Examples(torch.randint(20, (64, 7)), torch.randint(5, (64,))))
+    assert foresee(channels(made))[0][0] > 0 and made.problem.ruled
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_large_images_are_looked_at_a_few_at_a_time() -> None:
+    seen: list[int] = []
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, 8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5))
+    model.register_forward_hook(lambda module, args, out: seen.append(len(args[0])))
+    x_N = torch.randn(10, 3, 256, 256)
+    layers = read_layers(model.eval(), x_N[:1])
+    look(model, layers, find_groups(model, layers, x_N[:1]), Examples(x_N, torch.zeros(10).long()))
+    assert sum(seen) >= 20 and max(seen) == (1 << 20) // (3 * 256 * 256)

@@ -72,8 +72,6 @@ def _largest_share(problem: Problem) -> float:
 
 def by_harm(problem: Problem, harms: Sequence[Floats]) -> tuple[tuple[int, ...], ...]:
     """The policies of least harm, and of least harm squared."""
-    if not harms:
-        return ()
     found = [least_harm(problem, [harm**power for harm in harms]) for power in (1, 2)]
     return tuple(dict.fromkeys(tuple(levels.tolist()) for levels in found))
 

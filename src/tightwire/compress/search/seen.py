@@ -14,7 +14,8 @@ from tightwire.compress.search.layers import Layer
 from tightwire.compress.search.reconstruct import Statistics, gather
 from tightwire.compress.search.slopes import Slope, slopes
 
-_FORTH, _BACK, _AT_ONCE = 2000, 1000, 200  # samples: seen on the way there, on the way back, and in one batch
+_FORTH, _BACK = 2000, 1000  # samples seen on the way there, and on the way back
+_AT_ONCE, _NUMBERS_AT_ONCE = 200, 1 << 20  # samples of a batch, and numbers in them: fewer where images are large
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,4 +33,5 @@ def look(model: nn.Module, layers: Mapping[str, Layer], groups: Sequence[Group],
 
 
 def _first(train: Examples, count: int) -> tuple[Tensor, ...]:
-    return torch.split(train.x_N[:count], _AT_ONCE)
+    some = _NUMBERS_AT_ONCE // max(1, train.x_N[0].numel())
+    return torch.split(train.x_N[:count], min(_AT_ONCE, max(1, some)))

@@ -36,7 +36,7 @@ class Slope:
 
 
 def slopes(model: nn.Module, layers: Sequence[Layer], batches: Sequence[Tensor]) -> dict[str, Slope]:
-    """What some layers do to the logits, from one pass there and back over some batches."""
+    """What some layers do to the logits, from one pass there and back over some batches; of those that they feel."""
     examples, heard = sum(map(len, batches)), dict[str, Slope]()
     hooks = [layer.module.register_forward_hook(_listen(heard, layer.name, examples)) for layer in layers]
     was_training = model.training
@@ -60,11 +60,13 @@ def _kernels(model: nn.Module) -> AbstractContextManager[None]:
 
 
 def _back(model: nn.Module, batch: Tensor, random: torch.Generator) -> None:
-    """Only by the input: parameters get no gradients."""
-    x = batch.detach().clone().requires_grad_()
+    """Down to the input, or the parameters where inputs are numbers of words; nobody's ``grad`` is touched."""
+    smooth = batch.is_floating_point()
+    x = batch.detach().clone().requires_grad_(smooth)
+    ends = [x] if smooth else [parameter for parameter in model.parameters() if parameter.requires_grad]
     logits = model(x)
     v = torch.randn(logits.shape, generator=random).to(logits.device)
-    torch.autograd.grad((v * (logits - logits.mean(-1, keepdim=True))).sum(), x)
+    torch.autograd.grad((v * (logits - logits.mean(-1, keepdim=True))).sum(), ends, allow_unused=True)
 
 
 def _listen(heard: dict[str, Slope], name: str, examples: int) -> Any:
