@@ -11,7 +11,8 @@
 
 DIR holds cifar10/. Every task is a process of its own, ``--jobs`` at a time, and writes its row into WORK when it is
 done; rows that are there are not made again, and a task that was cut goes on where it was. After ``--until`` seconds no
-task is started any more. All rows so far are put together in ``benchmarks/results/amc.json`` after every one.
+task is started any more. All rows so far are put together in ``benchmarks/results/amc.json`` after every one; with
+``--collect`` on any machine: WORK remembers which one made them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import torch
 from benchmarks.amc_ground import Asked
 from benchmarks.amc_summary import LUCKIEST, WHOLE, starting, summary
 from benchmarks.amc_tasks import TASKS
-from benchmarks.harness import RESULTS, write
+from benchmarks.harness import RESULTS, origin, write
 
 STEPS = ("reference", "search", "tune", "densities", "fine", "whole", "pattern", "paper")
 PAIR = ("amc", "uniform")
@@ -82,10 +83,17 @@ def main() -> None:
     if asked.one is not None:
         _one(asked)
     elif not asked.collect:
+        _origin(asked).write_text(json.dumps(origin()), encoding="utf-8")
         failed = _run_all(asked, time.monotonic())
         sys.exit(f"failed: {', '.join(sorted(failed))}" if failed else 0)
     else:
         _collect(asked)
+
+
+def _origin(asked: argparse.Namespace) -> Path:
+    """Where rows were made: they may be put together on another machine."""
+    path: Path = asked.work / "origin.json"
+    return path
 
 
 def _one(asked: argparse.Namespace) -> None:
@@ -138,6 +146,8 @@ def _collect(asked: argparse.Namespace) -> None:
             parts = (asked.network * (asked.network != NETWORK), str(asked.side) * (asked.side != WHOLE), asked.suffix)
             variant = "".join(f"_{part}" for part in parts if part)
             said = {"command": _command(asked, rows), "network": asked.network, "side": asked.side}
+            if _origin(asked).exists():
+                said |= json.loads(_origin(asked).read_text(encoding="utf-8"))
             write("amc", {**said, "summary": summary(rows), "rows": rows}, variant, folder=folder)
 
 

@@ -132,6 +132,19 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
+def origin() -> dict[str, Any]:
+    """When and by what figures are made."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "tightwire": __version__,
+        },
+        "machine": machine(),
+    }
+
+
 def write(name: str, figures: dict[str, Any], variant: str = "", *, folder: Path = RESULTS) -> Path:
     """Write one benchmark's figures under ``benchmarks/results``; trials go to another folder."""
     folder.mkdir(exist_ok=True)
@@ -141,13 +154,7 @@ def write(name: str, figures: dict[str, Any], variant: str = "", *, folder: Path
         "command": "python -m "
         + ".".join(["benchmarks", Path(sys.argv[0]).stem])
         + "".join(f" {a}" for a in sys.argv[1:]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "tightwire": __version__,
-        },
-        "machine": machine(),
+        **origin(),
         **figures,
     }
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -89,6 +89,7 @@ SECTIONS = {
     "gpu_codebook": small.gpu_codebook,
     "amc": search.amc,
     "amc_cnn": search.amc,
+    "amc_vgg16": search.amc,
     "amc_vgg16-quarter": search.amc,
     "amc_resnet20_16": search.amc,
     "amc_resnet20_16_bottleneck": search.amc,

@@ -78,7 +78,7 @@ def _densities(searches: list[Any]) -> str:
     lines: list[list[object]] = [
         [name, row["seed"], f"{100 * row['density']:.0f}%", _percent(one["held_accuracy"]),
          _percent(one["test_accuracy"]), one["evaluations"], f"{one['seconds']:.0f} s"]
-        for row in searches
+        for row in sorted(searches, key=lambda row: (-row["density"], row["seed"]))
         for name, one in row["policies"].items()
     ]  # fmt: skip
     heads = ["method", "seed", "weights", "on samples it decided by", "test accuracy", "evaluations", "time"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.amc import STEPS, plan
+from benchmarks.amc import STEPS, main, plan
 from benchmarks.amc_summary import summary
 from benchmarks.figures import amc_pattern
 from benchmarks.sections_search import amc
@@ -74,3 +77,13 @@ def test_what_is_most_wanted_comes_first() -> None:
     assert [name for name, needs in plan(list(STEPS), [0], [0]).items() if not needs] == ["reference-0"]
     assert tasks[0] == "reference-0" and tasks.index("tune.uniform-0") < tasks.index("tune.amc-1")
     assert tasks.index("search-1") < tasks.index("tune.amc-0") < tasks.index("bottleneck-0") < tasks.index("paper-0")
+
+
+def test_rows_of_another_machine_stay_those_of_that_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "search-0.json").write_text(json.dumps(ROWS["search-0"]))
+    made = {"date": "2001-02-03", "machine": {"cpu": "abacus", "cores": 10, "gpu": None}, "versions": {"torch": "0.1"}}
+    (tmp_path / "origin.json").write_text(json.dumps(made))
+    monkeypatch.setattr(sys, "argv", ["amc.py", "--data", "DIR", "--work", str(tmp_path), "--limit", "1", "--collect"])
+    main()
+    record = json.loads((tmp_path / "amc.json").read_text())
+    assert made.items() <= record.items() and record["rows"] == {"search-0": ROWS["search-0"]}
