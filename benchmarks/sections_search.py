@@ -170,16 +170,7 @@ def amc_cpu(record: dict[str, Any]) -> str:
         parts.append(f"\nBudget {row['budget']} by channels, {row['samples']:,} samples, nothing retrained:\n\n")
         parts.append(table(["method", "error", "evaluations", "time"], lines))
     if "latency" in record:
-        row = record["latency"]
-        us = row["microseconds"]
-        parts.append(
-            f"\n`{row['network']}`, {row['batch']} images at once, a budget of {row['budget_us']:.0f} µs "
-            f"({row['budget']} of the whole): what was found took **{row['of_budget']:.2f}** of it when it was found, "
-            f"{row['again_of_budget']:.2f} when timed again in turns with the whole network: {us['cut']:.0f} against "
-            f"{us['whole']:.0f} µs, **{1 / row['cut_over_whole']['median']:.2f} times faster**. Accuracy "
-            f"{_percent(row['test_accuracy']['before'])} before, {_percent(row['test_accuracy']['pruned'])} pruned and "
-            "not retrained.\n"
-        )
+        parts.append(_latency(record["latency"]))
     if "bytes" in record:
         row = record["bytes"]
         parts.append(
@@ -190,6 +181,22 @@ def amc_cpu(record: dict[str, Any]) -> str:
     if record.get("toy", {}).get("rows"):
         parts.append(_toys(record["toy"]))
     return "".join(parts)
+
+
+def _latency(row: dict[str, Any]) -> str:
+    some = row["searches"]
+    lines: list[list[object]] = [
+        [one["seed"], f"**{one['of_budget']:.2f}**", f"{one['again_of_budget']:.2f}",
+         *(f"{one['microseconds'][which]:.0f} µs" for which in ("whole", "cut")),
+         f"{1 / one['cut_over_whole']['median']:.2f}×",
+         *(_percent(one["test_accuracy"][when]) for when in ("before", "pruned"))]
+        for one in some
+    ]  # fmt: skip
+    heads = ["seed", "of the budget, when found", "timed again", "whole", "cut", "faster", "accuracy", "not retrained"]
+    return (
+        f"\n`{some[0]['network']}`, {row['batch']} images at once, a budget of {some[0]['budget'].partition('=')[2]} "
+        "of what the whole network takes; timed again in turns with it:\n\n" + table(heads, lines)
+    )
 
 
 def _toys(toy: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tightwire.compress.search.problem import Problem, Tried, best
 
-NEAR, AIMED = 0.92, 0.96  # the part of its budget that is used well enough, and that is aimed at
+NEAR, AIMED = 0.94, 0.97  # the part of its budget that is used well enough, and that is aimed at
 _TIMED_AT_MOST = 24
 _REACH = 6  # where no change of so much brings it nearer, twice as much is tried, and so on
 
