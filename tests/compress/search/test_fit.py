@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.compress.search.toys import toy
-from tightwire.compress.search.fit import NEAR, Timed, fit, nearest
+from tightwire.compress.search.fit import AIMED, NEAR, Timed, fit, nearest
 from tightwire.compress.search.problem import Problem, Tried
 
 Clock = Callable[[Sequence[int]], float]
@@ -67,7 +67,7 @@ def test_of_the_ways_to_use_more_time_the_best_is_taken() -> None:
 
 def _reach(problem: Problem, start: Tried, t: int) -> int:
     cost_C = problem.cost.around(np.array([start.levels]), t)[0]
-    return int(np.argmin(np.abs(cost_C - 0.96 * 1.1 * start.cost)))
+    return int(np.argmin(np.abs(cost_C - AIMED * 1.1 * start.cost)))
 
 
 def test_what_fits_is_left_alone_and_where_nothing_fits_the_fastest_is_taken() -> None:
