@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tightwire.engines.config import ConfigError, RunConfig
-from tightwire.engines.rate import FIRST, Rate, rate_of
+from tightwire.engines.rate import ADAMW_LR, FIRST, Rate, lr_of, rate_of
 
 shares = st.floats(0, 1)
 
@@ -51,3 +51,9 @@ def test_the_recipes_rise_belongs_to_its_sgd() -> None:
 def test_a_rise_is_a_share_of_the_run(rise: float) -> None:
     with pytest.raises(ConfigError, match="rise="):
         RunConfig(rise=rise)
+
+
+def test_a_network_takes_as_much_of_the_recipes_rate_as_it_bears() -> None:
+    cnn, lenet = (RunConfig(recipe="one-bit", model=model) for model in ("cnn", "lenet-5"))
+    assert lr_of(lenet) == pytest.approx(0.2 * lr_of(cnn)) and lr_of(cnn.but(model="your:own")) == lr_of(cnn)
+    assert lr_of(lenet.but(lr=0.7)) == 0.7 and lr_of(lenet.but(optimizer="adamw")) == ADAMW_LR

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tightwire.algebra.errors import UsageError
 from tightwire.cli.inspect import KINDS, parts
+from tightwire.files import write_text
 
 if TYPE_CHECKING:
     from tightwire.compress.artifact.account import Account
@@ -20,8 +21,7 @@ def draw(found: Account, path: Path) -> None:
     """Write the plot; the ending of the name says which kind."""
     if path.suffix not in (".html", ".svg"):
         raise UsageError(f"{path} must end in .html or .svg")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(found) if path.suffix == ".html" else _picture(found), encoding="utf-8")
+    write_text(path, _page(found) if path.suffix == ".html" else _picture(found))
 
 
 def _bars(found: Account) -> list[tuple[str, dict[str, int]]]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tightwire.cli.show import human_bytes, write_json
+from tightwire.files import write_text
 from tightwire.plan.advice import Plan, advice, limit, show_time
 from tightwire.plan.kinds import WORDS
 from tightwire.plan.page import about, page, show_value
@@ -122,7 +123,7 @@ def say_published(words: Console, out: Path | None, json_to: str | None) -> None
     words.print(table)
     if out is not None:
         if out.suffix.lower() == ".md":
-            out.write_text(markdown(found), encoding="utf-8")
+            write_text(out, markdown(found))
         else:
             draw(drawn(found), out)
         words.print(f"[dim]{out}[/]")

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
+from tightwire import files
 from tightwire.engines.config import show_recipe
 from tightwire.telemetry.follow import Follower
 
@@ -98,8 +99,7 @@ def write_json(value: Any, to: str | None) -> None:
         json.dump(value, sys.stdout)
         sys.stdout.write("\n")
     elif to is not None:
-        Path(to).parent.mkdir(parents=True, exist_ok=True)
-        Path(to).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        files.write_json(Path(to), value, indent=1)
 
 
 def plain_table(first: str, *others: str) -> Table:

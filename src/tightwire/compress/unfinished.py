@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tightwire.compress.errors import CompressError
+from tightwire.files import writing
 
 _EVERY_S = 30.0
 
@@ -85,10 +86,9 @@ class Unfinished:
                 tensors[f"optimizer/{number}/{name}"] = tensor
         tensors |= {f"constraint/{name}": tensor for name, tensor in self.constraint.state().items()}
         tensors |= {"random": self.draws.random.get_state(), "step": torch.tensor(step)}
-        partial = self.path.with_name(f".{self.path.name}.partial")
         plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(plain, partial, metadata={"settings": self.settings})
-        partial.replace(self.path)
+        with writing(self.path) as partial:
+            save_file(plain, partial, metadata={"settings": self.settings})
 
     def end(self) -> None:
         """Training has ended."""

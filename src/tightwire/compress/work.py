@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from tightwire.compress.errors import CompressError
 from tightwire.compress.shared_weights import SharedWeights, code_type
+from tightwire.files import write_json, writing
 
 _MODEL, _CODE, _BOOK = "model/", "code/", "codebook/"
 
@@ -49,7 +50,7 @@ class Work:
                         f"{self.folder} holds the work of another plan or network; name another --work, or --overwrite"
                     )
                 return
-            _replace(path, json.dumps({"digest": digest, "plan": json.loads(plan)}, indent=1).encode())
+            write_json(path, {"digest": digest, "plan": json.loads(plan)}, indent=1)
         except (OSError, json.JSONDecodeError) as error:
             raise CompressError(f"{self.folder} cannot be used for work ({error}); name another --work") from None
 
@@ -80,10 +81,9 @@ class Work:
             tensors[_CODE + name] = torch.from_numpy(tensor.code_N.astype(np.int32))
             tensors[_BOOK + name] = torch.from_numpy(tensor.codebook_K.copy())
         shapes = {name: list(tensor.shape) for name, tensor in shared.items()}
-        partial = self.folder / f".{stage}.partial"
-        save_file(tensors, partial)
-        partial.replace(self.folder / f"{stage}.safetensors")
-        _replace(self.folder / f"{stage}.json", json.dumps({**figures, "shapes": shapes}, indent=1).encode())
+        with writing(self.folder / f"{stage}.safetensors") as partial:
+            save_file(tensors, partial)
+        write_json(self.folder / f"{stage}.json", {**figures, "shapes": shapes}, indent=1)
 
 
 def _shared(tensors: Mapping[str, Tensor], shapes: Mapping[str, list[int]]) -> dict[str, SharedWeights]:
@@ -93,9 +93,3 @@ def _shared(tensors: Mapping[str, Tensor], shapes: Mapping[str, list[int]]) -> d
         code: Any = tensors[_CODE + name].numpy().astype(code_type(len(book)))
         found[name] = SharedWeights(tuple(shape), code, book)
     return found
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)

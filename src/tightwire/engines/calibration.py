@@ -14,6 +14,7 @@ from torch import nn
 
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
+from tightwire.files import write_json
 from tightwire.plan.asked import with_asking
 from tightwire.plan.calibrate import calibrate
 from tightwire.plan.cluster import PERFECT
@@ -56,4 +57,4 @@ def _measure(folder: str) -> None:
         found = calibrate(transport, between=lambda: a @ b)
         found = with_asking(found, transport, PERFECT, numel=_ASKED, rounds=3)
     if os.environ["RANK"] == "0":
-        (Path(folder) / _FOUND).write_text(json.dumps(asdict(found)), encoding="utf-8")
+        write_json(Path(folder) / _FOUND, asdict(found))

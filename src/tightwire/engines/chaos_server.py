@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from tightwire.engines.leash import obey_leash
+from tightwire.files import write_json
 from tightwire.lab.enter import enter
 from tightwire.links.malloc import keep_memory
 
@@ -43,12 +42,6 @@ def keep(listen: str, secret: str, status: str, namespace: str | None, join: lis
     while not (over.is_set() and host.depart() == 0):
         if over.is_set():
             joining.end()
-        _write(Path(status), {"pid": os.getpid(), "at": time.time(), "chains": host.report()})
+        write_json(Path(status), {"pid": os.getpid(), "at": time.time(), "chains": host.report()})
         time.sleep(_LOOK_EVERY_S)
     service.close()
-
-
-def _write(path: Path, told: dict[str, Any]) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(told), encoding="utf-8")
-    new.rename(path)

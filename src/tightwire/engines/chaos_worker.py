@@ -7,7 +7,6 @@ one: in the end they say how many were.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from math import prod
@@ -22,6 +21,7 @@ from torch.utils.data import Dataset
 from tightwire import data as workloads
 from tightwire.engines.leash import obey_leash
 from tightwire.exchanges.server import server
+from tightwire.files import write_json
 from tightwire.links.malloc import keep_memory
 from tightwire.recipes.asgd import asgd
 from tightwire.run.join import join
@@ -75,7 +75,7 @@ def work(folder: str, steps: int, seed: int, shards: int) -> None:
             accuracy = float((answer(x_T).argmax(1) == y_T).float().mean())
             counts = [round(-float(marks[rank]), 3) for marks in (model.first, model.last)]
     told = {"rank": rank, "steps": steps, "accuracy": accuracy, "marks": counts, "seconds": time.monotonic() - began_s}
-    (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+    write_json(Path(folder) / f"rank-{rank}.json", told)
 
 
 def _pause(struck: Path, done: float) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tightwire.algebra.errors import TightwireError
+from tightwire.files import write_json
 from tightwire.links.access import Access
 
 
@@ -115,8 +116,7 @@ class RunConfig:
     def save(self) -> None:
         """Write ``config.json`` into the run's folder; refuse a folder that cannot be written."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "config.json").write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+            write_json(self.path / "config.json", asdict(self), indent=1)
         except OSError as error:
             raise ConfigError(f"{self.folder} cannot be written ({error.strerror}); name another --out") from None
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tightwire.files import write_json
+
 Ended = Literal["done", "stopped", "error"]
 
 
@@ -34,11 +36,7 @@ class Outcome:
 
     def write(self, folder: Path, rank: int) -> None:
         """Leave it for the starter to find; a reader never sees half of it."""
-        place = folder / "outcome"
-        place.mkdir(parents=True, exist_ok=True)
-        partial = place / f".rank-{rank}.json"
-        partial.write_text(json.dumps(vars(self)), encoding="utf-8")
-        partial.rename(place / f"rank-{rank}.json")
+        write_json(folder / "outcome" / f"rank-{rank}.json", vars(self))
 
 
 def read_outcomes(folder: Path) -> dict[int, Outcome]:
@@ -67,6 +65,4 @@ def stop_file(folder: Path) -> Path:
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
     """Write ``result.json``, whole or not at all."""
-    partial = folder / ".result.json"
-    partial.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    partial.rename(folder / "result.json")
+    write_json(folder / "result.json", result, indent=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tightwire.engines.config import ConfigError
+from tightwire.files import write_text
 
 Cell: TypeAlias = str | float
 """Words, or a share that is drawn as a bar."""
@@ -52,10 +53,8 @@ def page(command: str, title: str, summary: str, sections: Sequence[tuple[str, s
 
 def write_page(html: str, out: Path) -> None:
     """Write a page, whole or not at all."""
-    partial = out.with_name(f".{out.name}.partial")
     try:
-        partial.write_text(html, encoding="utf-8")
-        partial.replace(out)
+        write_text(out, html)
     except OSError as error:
         raise ConfigError(f"{out} cannot be written ({error.strerror}); name another --out") from None
 

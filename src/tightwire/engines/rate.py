@@ -12,6 +12,7 @@ from math import cos, pi
 from typing import Literal
 
 from tightwire.engines.config import RunConfig
+from tightwire.models.names import MODELS
 from tightwire.recipes.catalogue import CATALOGUE
 from tightwire.recipes.entry import Start
 
@@ -44,10 +45,12 @@ def start_of(config: RunConfig) -> Start:
 
 
 def lr_of(config: RunConfig) -> float:
-    """The learning rate that was asked for, or else what the optimizer starts with."""
+    """The learning rate that was asked for, or else what the optimizer starts with, as far as the network bears it."""
     if config.lr is not None:
         return config.lr
-    return ADAMW_LR if config.optimizer == "adamw" else start_of(config).lr
+    if config.optimizer == "adamw":
+        return ADAMW_LR
+    return start_of(config).lr * (MODELS[config.model].bears if config.model in MODELS else 1.0)
 
 
 def rate_of(config: RunConfig) -> Rate:

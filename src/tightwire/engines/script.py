@@ -5,7 +5,6 @@ It is what a user would write, plus saving, stopping and measuring. Nothing in i
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -29,6 +28,7 @@ from tightwire.engines.rate import rate_of
 from tightwire.engines.recipe import make_recipe
 from tightwire.engines.recorded import recorded
 from tightwire.engines.workload import criterion, cuttable, draw_apart, make_loader, make_optimizer, make_workload
+from tightwire.files import write_json, writing
 from tightwire.lab.rate import parse_rate
 from tightwire.links.shaped import Pace
 from tightwire.run import checkpoint
@@ -72,8 +72,8 @@ def train(config: RunConfig, *, rank: int, link: str, resume: bool) -> Outcome:
             return Outcome("stopped", step=wire.clock)
         result = worker.result()
     if rank == 0:
-        save_file({name: t.detach().cpu().clone() for name, t in model.state_dict().items()},
-                  config.path / "model.safetensors")  # fmt: skip
+        with writing(config.path / "model.safetensors") as partial:
+            save_file({name: t.detach().cpu().clone() for name, t in model.state_dict().items()}, partial)
         write_result(config.path, result)
     return Outcome("done", step=wire.clock, result=result)
 
@@ -122,7 +122,7 @@ class _Worker:
         """Go on from the last checkpoint, or write the first: a folder that refuses it says so before training."""
         folder = self._config.path / "checkpoints"
         if self._wire.rank == 0:
-            (self._config.path / "plan.json").write_text(json.dumps({"steps": self._budget.steps}), encoding="utf-8")
+            write_json(self._config.path / "plan.json", {"steps": self._budget.steps})
         if resume and checkpoint.latest(folder) is not None:
             self._wire.load(folder)
         else:

@@ -21,6 +21,7 @@ from tightwire.compress.search.ddpg import PAPER, Settings
 from tightwire.compress.search.keep import Keep
 from tightwire.compress.search.problem import Problem, Tried
 from tightwire.compress.search.settle import settle
+from tightwire.files import write_json
 
 Watch: TypeAlias = Callable[[str, int, int, Tried, float], None]
 """Method, evaluations done, in all, the last one, and what part of the budget it uses."""
@@ -71,11 +72,8 @@ class Kept:
 
     def save(self, problem: Problem) -> None:
         """Keep what is measured so far."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         known = {",".join(map(str, key)): error for key, error in problem.known.items()}
-        partial = self._path().with_suffix(".partial")
-        partial.write_text(json.dumps({"digest": self.digest, "known": known}), encoding="utf-8")
-        partial.replace(self._path())
+        write_json(self._path(), {"digest": self.digest, "known": known})
 
     def _path(self) -> Path:
         return self.folder / f"{self.name}known.json"

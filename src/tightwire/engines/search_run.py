@@ -33,6 +33,7 @@ from tightwire.engines.search_aim import Met, meet
 from tightwire.engines.search_methods import Kept, Searched, Watch, search_by, winner
 from tightwire.engines.shrink_file import Coded, architecture_of
 from tightwire.engines.shrink_source import Source
+from tightwire.files import write_json
 
 _SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the uniform line in the report
 
@@ -119,9 +120,8 @@ class SearchRun:
             words = json.loads(path.read_text(encoding="utf-8"))
             if words["digest"] == self._digest([]):
                 return replace(aimed_at(built, words["target"]), whole=words["whole"])
-        self.folder.mkdir(parents=True, exist_ok=True)
         words = {"digest": self._digest([]), "target": float(built.problem.clip.target), "whole": built.whole}
-        path.write_text(json.dumps(words), encoding="utf-8")
+        write_json(path, words)
         return built
 
     def _meet(self, built: Built, searched: dict[str, Searched], kept: Kept, *, budget_ns: float) -> Met:

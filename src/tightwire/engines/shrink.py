@@ -31,6 +31,7 @@ from tightwire.engines.shrink_page import page
 from tightwire.engines.shrink_policy import follow
 from tightwire.engines.shrink_scan import scan_layers
 from tightwire.engines.shrink_source import Source, find_source, make_sets
+from tightwire.files import write_json
 
 WEIGHT_DECAY = 0.2  # AdamW's, while pruning
 SOFT = 0.5  # of the targets are the reference's own answers
@@ -155,7 +156,7 @@ def _result(
         result["test_accuracy"] = evaluate(runs, on_cpu).accuracy
         result["reference_accuracy"] = shrunk.stages[0]["test"]["accuracy"]
     write_page(page(result), config.out.with_suffix(".html"))
-    config.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(config.out.with_suffix(".json"), result, indent=1)
     return result
 
 

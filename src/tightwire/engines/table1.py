@@ -32,6 +32,7 @@ from tightwire.algebra.errors import TightwireError
 from tightwire.engines.forked import fork, preload, wait
 from tightwire.engines.leash import obey_leash
 from tightwire.engines.table1_work import WORK, Size, Task
+from tightwire.files import write_json
 from tightwire.splits.balance import Layer
 
 __all__ = ["Size", "cores_of", "layers_of", "minibatches", "timed"]
@@ -110,9 +111,7 @@ def _live(folder: str, system: str, size: dict[str, Any], plan: dict[str, Any], 
     torch.set_num_threads(1)
     rank = os.environ.get("RANK", "0")
     said = WORK[system](Task(Size(**size), plan, core))
-    partial = Path(folder) / f"{rank}.partial"
-    partial.write_text(json.dumps(said), encoding="utf-8")
-    partial.rename(Path(folder) / f"{rank}.json")
+    write_json(Path(folder) / f"{rank}.json", said)
 
 
 def _environment(rank: int, workers: int, port: int, system: str) -> dict[str, str]:

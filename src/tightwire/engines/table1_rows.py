@@ -24,6 +24,7 @@ import torch
 from tightwire import __version__
 from tightwire.engines.table1 import Size, cores_of, layers_of, timed
 from tightwire.engines.table1_deal import TRIALS
+from tightwire.files import write_json
 from tightwire.splits.balance import Layer, balance
 
 SYSTEMS = (
@@ -124,9 +125,7 @@ class Table:
             row["fewer_bytes"] = sum(synchronous["tx_bytes_a_minibatch"]) / sent if synchronous and sent else None
 
     def _save(self) -> None:
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
-        partial.rename(self.path)
+        write_json(self.path, self.found, indent=1)
 
 
 def command(size: Size, rows: Sequence[Mapping[str, Any]]) -> str:

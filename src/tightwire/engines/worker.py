@@ -24,6 +24,7 @@ from tightwire.engines.outcome import Outcome
 from tightwire.engines.quick import make_quick
 from tightwire.engines.recipe import make_recipe, needs_server
 from tightwire.engines.script import train
+from tightwire.files import write_text
 from tightwire.lab.names import myself
 from tightwire.models import ModelError
 
@@ -49,10 +50,8 @@ def _leave_pid(folder: Path, rank: int) -> None:
     """Which process is which worker: its id, and when it started, so that no other can be taken for it."""
     if not Path("/proc/self/stat").exists():
         return  # only Linux tells when a process started
-    place = folder / "pids"
-    place.mkdir(parents=True, exist_ok=True)
     me = myself()
-    (place / f"rank-{rank}").write_text(f"{me.pid} {me.started}", encoding="utf-8")
+    write_text(folder / "pids" / f"rank-{rank}", f"{me.pid} {me.started}")
 
 
 def work_under_torchrun(config: RunConfig) -> dict[str, Any] | None:

@@ -12,7 +12,10 @@ Wants: TypeAlias = Literal["anything", "images", "tokens"]
 
 @dataclass(frozen=True)
 class ModelName:
-    """One line of the catalogue: ``parameters`` is the count for ``inputs`` and ``classes``."""
+    """One line of the catalogue: ``parameters`` is the count for ``inputs`` and ``classes``.
+
+    ``bears`` is the share of a recipe's own learning rate with which it does not diverge.
+    """
 
     name: str
     what: str
@@ -22,6 +25,7 @@ class ModelName:
     classes: int
     wants: Wants
     maker: str  # module:function
+    bears: float = 1.0
 
 
 _RESNET = "He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. CVPR 2016, arXiv 1512.03385"
@@ -41,7 +45,7 @@ MODELS: dict[str, ModelName] = {
         ),
         ModelName(
             "lenet-5", "two convolutions of 20 and 50 channels, 500 hidden units (Caffe's variant)", _LENET,
-            431_080, (1, 28, 28), 10, "images", f"{_HOME}.convolutional:lenet_5",
+            431_080, (1, 28, 28), 10, "images", f"{_HOME}.convolutional:lenet_5", 0.2,
         ),
         ModelName(
             "dnn7", "seven hidden layers of 2048 units, for speech frames",

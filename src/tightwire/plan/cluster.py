@@ -18,6 +18,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+from tightwire.files import write_json
 from tightwire.lab.rate import parse_rate
 from tightwire.lab.shaping import ETHERNET_NBYTES, HEADER_NBYTES
 from tightwire.plan.errors import PlanError
@@ -135,7 +136,7 @@ class Cluster:
             {"name": t.name, "size": t.size, "latency_s": t.link.latency_s, "bytes_per_s": t.link.bytes_per_s}
             for t in self.tiers
         ]
-        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        write_json(path, data, indent=1)
 
 
 def flat(link: Link, *, cores: int | None = None, sharing: int = 1, name: str = "") -> Cluster:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tightwire.algebra.codec import Codec
 from tightwire.algebra.memory import Memory
+from tightwire.files import write_json
 from tightwire.plan.errors import PlanError
 
 _VERSION = 1
@@ -179,7 +180,7 @@ class Profile:
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""
-        path.write_text(json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
+        write_json(path, {"version": _VERSION, **asdict(self)}, indent=1)
 
     @classmethod
     def load(cls, path: Path) -> Profile:

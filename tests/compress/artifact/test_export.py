@@ -24,7 +24,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"), [("m.txt", "neither"), ("none/m.safetensors", "cannot be written"), ("none/m.onnx", "onnx")]
+    ("out", "said"), [("m.txt", "neither"), ("m.twz/m.safetensors", "cannot be written"), ("m.twz/m.onnx", "onnx")]
 )
 def test_what_cannot_be_written(out: str, said: str, tmp_path: Path) -> None:
     save(small(), tmp_path / "m.twz")

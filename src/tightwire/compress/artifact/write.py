@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tightwire.compress.artifact.values import Artifact, Tensor
 from tightwire.compress.code import Coder, encode
 from tightwire.compress.errors import ArtifactError
 from tightwire.compress.shared_weights import SharedWeights
+from tightwire.files import writing
 
 
 def write(artifact: Artifact, *, coders: Sequence[Coder] = ()) -> bytes:
@@ -44,14 +44,11 @@ def save(artifact: Artifact, path: Path | str, *, coders: Sequence[Coder] = ()) 
     """Write a file; its bytes. An old file of that name stays as it is until the new one is complete."""
     made = write(artifact, coders=coders)
     path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(made)
-        part.replace(path)
+        with writing(path) as partial:
+            partial.write_bytes(made)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be written ({error.strerror})") from error
-    finally:
-        part.unlink(missing_ok=True)
     return len(made)
 
 

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import torch
+
+from tightwire.files import write_json
 
 _MOST = 10_000  # entries; an older file is begun anew
 
@@ -51,12 +52,8 @@ class Remembered:
             return
         known = self._read()
         kept = {**(known if len(known) < _MOST else {}), **entries}
-        text = json.dumps({"machine": this_machine(), "seconds": kept}, indent=0)
         with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile("w", dir=self.path.parent, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            Path(file.name).replace(self.path)
+            write_json(self.path, {"machine": this_machine(), "seconds": kept}, indent=0)
 
     def _read(self) -> dict[str, dict[str, float]]:
         if self.path is None:

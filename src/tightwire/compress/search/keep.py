@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tightwire.compress.errors import CompressError
+from tightwire.files import writing
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,8 @@ class Keep:
 
     def save(self, tensors: Mapping[str, Tensor], words: str) -> None:
         """Replace what is kept."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(f".{self.path.name}.partial")
-        save_file({n: t.contiguous() for n, t in tensors.items()}, partial, {"words": words, "digest": self.digest})
-        partial.replace(self.path)
+        with writing(self.path) as partial:
+            save_file({n: t.contiguous() for n, t in tensors.items()}, partial, {"words": words, "digest": self.digest})
 
     def load(self) -> tuple[dict[str, Tensor], str] | None:
         """What is kept, or None; refuses what belongs to another search, or cannot be read."""

@@ -25,6 +25,7 @@ from tightwire.compress.errors import CompressError
 from tightwire.compress.search.cost import Curve, Floats
 from tightwire.compress.search.layers import Layer
 from tightwire.compress.search.timing import time_ns
+from tightwire.files import write_json
 
 _POINTS = 6
 
@@ -66,11 +67,7 @@ class Table:
     def save(self, path: Path) -> None:
         """Write the table."""
         rows = {key: {"inputs": r.inputs, "outputs": r.outputs, "ns": r.ns} for key, r in self.rows.items()}
-        words = {"device": self.device, "batch": self.batch, "rows": rows}
-        partial = path.with_name(f".{path.name}.partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_json(path, {"device": self.device, "batch": self.batch, "rows": rows}, indent=1)
 
 
 def load_table(path: Path, *, device: str, batch: int) -> Table:

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 from tightwire.compress.errors import CompressError
 from tightwire.compress.search.problem import Tried
 from tightwire.compress.search.units import Choice, Unit
+from tightwire.files import write_json
 
 Pruned: TypeAlias = Literal["channels", "weights"]
 VERSION = 1
@@ -56,12 +57,8 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all."""
-        partial = path.with_name(f".{path.name}.partial")
-        words = {"tightwire": "policy", "version": VERSION, **asdict(self)}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
-            partial.replace(path)
+            write_json(path, {"tightwire": "policy", "version": VERSION, **asdict(self)}, indent=1)
         except OSError as error:
             raise CompressError(f"{path} cannot be written ({error.strerror}); name another --out") from None
 

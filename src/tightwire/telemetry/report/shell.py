@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
+from tightwire.files import write_text
 from tightwire.telemetry.report.figures import Figure
 from tightwire.telemetry.report.record import ReportError
 from tightwire.telemetry.report.style import DARK, LIGHT, Style
@@ -15,11 +16,8 @@ from tightwire.telemetry.report.style import DARK, LIGHT, Style
 
 def write_whole(text: str, out: Path) -> None:
     """Write a page, whole or not at all."""
-    partial = out.with_name(f".{out.name}.partial")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(out)
+        write_text(out, text)
     except OSError as error:
         raise ReportError(f"{out} cannot be written ({error.strerror}); name another file") from None
 
