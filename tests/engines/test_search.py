@@ -57,6 +57,9 @@ def test_a_budget_of_bytes_is_kept_by_the_file_that_is_written(trained: Path, tm
         assert float((state[row.layer] != 0).float().mean()) <= row.ratio + 1e-3
     assert made["test_accuracy"] > 0.85
     assert "1.weight" in (tmp_path / "policy.html").read_text() and "nothing retrained" in page(result)
+    assert "chance" not in page(result)
+    luckier = {name: {**row, "error": 0.0} for name, row in result["methods"].items()}
+    assert "The fewer errors of " in page(result | {"error": 0.5, "methods": luckier})
 
 
 def test_channels_are_cut_fine_tuned_and_written(trained: Path, tmp_path: Path) -> None:

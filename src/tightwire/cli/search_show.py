@@ -14,6 +14,7 @@ from rich.table import Table
 from tightwire.cli.show import human_seconds, lines, plain_table
 from tightwire.compress.search.problem import Tried
 from tightwire.engines.search_methods import Watch
+from tightwire.engines.search_words import why
 
 
 @contextmanager
@@ -54,6 +55,8 @@ def say_found(words: Console, result: dict[str, Any], *, source: Path, out: Path
         f"[bold]{out}[/]: {result['method']}, {100 * result['cost'] / result['whole']:.1f}% of the cost, error "
         f"{100 * result['error']:.2f}% before any retraining; report: {result['report']}"
     )
+    if reason := why(result):
+        words.print(f"[dim]{reason}[/]")
     timed = {key: ns / 1e6 for key, ns in result["settings"]["latency"].items()}
     if timed and timed["measured_ns"] > timed["budget_ns"]:
         words.print(

@@ -28,6 +28,19 @@ class Axis:
         return [k * step for k in range(first, floor(self.high / step + 1e-9) + 1)]
 
 
+def percents(low: float, high: float, title: str) -> Axis:
+    """An axis of shares as percents, with the digits that tell its ticks apart.
+
+    >>> [axis.show(tick) for axis in (percents(0.995, 0.9975, ""),) for tick in axis.ticks()][:3]
+    ['99.50%', '99.55%', '99.60%']
+    >>> [axis.show(tick) for axis in (percents(0, 1, ""),) for tick in axis.ticks()][:3]
+    ['0%', '20%', '40%']
+    """
+    ticks = Axis(low, high, title, str).ticks()
+    digits = next((d for d in range(6) if all(abs(round(tick, d + 2) - tick) < 1e-9 for tick in ticks)), 6)
+    return Axis(low, high, title, lambda share: f"{share:.{digits}%}")
+
+
 @dataclass(frozen=True)
 class Plot:
     """Two axes and what is drawn between them."""

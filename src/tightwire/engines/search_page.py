@@ -12,7 +12,8 @@ from typing import Any
 
 from tightwire.engines import page as pages
 from tightwire.engines.page import COLORS, legend, table
-from tightwire.engines.search_chart import Axis, Plot
+from tightwire.engines.search_chart import Axis, Plot, percents
+from tightwire.engines.search_words import why
 from tightwire.telemetry.report.units import show_bytes, show_number, show_seconds
 
 _NAMED = 10  # layers at most that are named below their bars
@@ -72,7 +73,7 @@ def _policy(result: dict[str, Any]) -> str:
     """One bar a layer, by the side of its kernel; a line for each round before."""
     layers = result["layers"]
     sides = sorted({row["k"] for row in layers})
-    plot = Plot(_axis(0.5, len(layers) + 0.5, "layer"), Axis(0.0, 1.0, "kept", lambda v: f"{v:.0%}"))
+    plot = Plot(_axis(0.5, len(layers) + 0.5, "layer"), percents(0.0, 1.0, "kept"))
     marks = [
         plot.bar(number, row["ratio"], 0.78, f"c{sides.index(row['k'])}", f"{row['layer']}: {row['ratio']:.1%}")
         for number, row in enumerate(layers, start=1)
@@ -120,8 +121,8 @@ def _frontier(result: dict[str, Any]) -> str:
     low, high = sorted(y for _, y in every)[len(every) // 4], max(y for _, y in every)
     margin = 0.05 * (high - low) or 0.01
     plot = Plot(
-        Axis(0.0, 1.05 * right, "cost, of the whole network", lambda v: f"{v:.{0 if right > 0.1 else 1}%}"),
-        Axis(low - margin, min(1.0, high + margin), "accuracy, not retrained", lambda v: f"{v:.1%}"),
+        percents(0.0, 1.05 * right, "cost, of the whole network"),
+        percents(low - margin, min(1.0, high + margin), "accuracy, not retrained"),
     )
     marks = [plot.dots(some, f"c{n}") for n, some in enumerate(seen.values())]
     marks.append(plot.line(uniform, f"thin c{len(seen) % len(COLORS)}"))
@@ -157,7 +158,9 @@ def _methods(result: dict[str, Any]) -> str:
          show_seconds(one["seconds"]))
         for name, one in result["methods"].items()
     ]  # fmt: skip
-    return table(("method", "error", "cost", "evaluations", "time"), rows)
+    reason = why(result)
+    said = f"<p>Taken: {result['method']}. {reason[0].upper()}{reason[1:]}.</p>" if reason else ""
+    return table(("method", "error", "cost", "evaluations", "time"), rows) + said
 
 
 def _layers(layers: Sequence[dict[str, Any]]) -> str:
