@@ -37,7 +37,7 @@ def why(result: dict[str, Any]) -> str:
     >>> found = {"amc": {"error": 0.0035}, "evolution": {"error": 0.0025}}
     >>> settings = {"samples": 2000, "wish": {"reward": "error"}}
     >>> why({"methods": found, "method": "amc", "error": 0.0035, "settings": settings})
-    'the fewer errors of evolution are chance on 2,000 samples; of what chance cannot tell apart, the policy nearest to the best that needs no search is taken'
+    'the fewer errors of evolution may be chance on 2,000 samples; of what chance cannot tell apart, the policy nearest to the best that needs no search is taken'
     """  # noqa: E501 -- one sentence
     settings = result["settings"]
     if settings.get("latency") or settings["wish"]["reward"] != "error":
@@ -46,6 +46,6 @@ def why(result: dict[str, Any]) -> str:
     if not fewer:
         return ""
     return (
-        f"the fewer errors of {' and '.join(fewer)} are chance on {settings['samples']:,} samples; of what chance "
+        f"the fewer errors of {' and '.join(fewer)} may be chance on {settings['samples']:,} samples; of what chance "
         "cannot tell apart, the policy nearest to the best that needs no search is taken"
     )
