@@ -109,7 +109,7 @@ def _timed(asked: argparse.Namespace, seed: int) -> dict[str, Any]:
     cut = cut_by(load_policy(asked.work / f"latency-{seed}.json"), model, x[:1], None).eval()
     model.eval()
     with torch.inference_mode():
-        seconds = interleaved({"whole": lambda: model(x), "cut": lambda: cut(x)}, rounds=30, steps=20)
+        seconds = interleaved({"whole": lambda: model(x), "cut": lambda: cut(x)}, rounds=200, steps=20)
     timed, found = row["settings"]["latency"], ratio(seconds, "cut", "whole")
     return row | {
         "seed": seed, "microseconds": {name: 1e6 * float(np.median(some)) for name, some in seconds.items()},
