@@ -91,7 +91,7 @@ _OPTIONS: dict[str, Any] = {
     ),
     "batch": _option(int, "Samples a worker and step.", _WORK),
     "optimizer": _option(Optimizers, "What sits in your optimizer's seat.", _WORK),
-    "lr": _option(float | None, "Learning rate (default: the recipe's; lenet-5 a fifth of it).", _WORK),
+    "lr": _option(float | None, "Learning rate (default: the recipe's, as far as the model bears it).", _WORK),
     "momentum": _option(float | None, "Momentum (default: the recipe's).", _WORK),
     "weight_decay": _option(float, "Weight decay.", _WORK, "--weight-decay"),
     "rate": _option(Rates, "How the learning rate falls.", _WORK),
